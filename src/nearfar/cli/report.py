@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from nearfar.report import Study
 from nearfar.tables.formats import check_output, stem_of
 from nearfar.workflow.learning import learn
 from nearfar.workflow.methods import find_method
-from nearfar.workflow.reporting import report_on_learned, report_on_metric
+from nearfar.workflow.reporting import parse_image_shape, report_on_learned, report_on_metric
 
 _SHARE_OF_FIT = 0.25
 """Part of the budget that a learner which plans its time has for a fit, beside the comparison."""
@@ -60,7 +59,7 @@ def report(
     if choice.method is not None and choice.needs_numbers:
         raise UserError(f"{choice.method.name} does not learn from class labels, but from numbers.")
     page: dict[str, Any] = {"title": title or "", "command": command_line(context)}
-    page["image_shape"] = _image_shape(image_shape, table.X.shape[1])
+    page["image_shape"] = parse_image_shape(image_shape, table.X.shape[1])
     with bars() as shown:
         work = {**testing.parameters, "checkpoint": checkpoint, "progress": shown.update}
         if metric is not None and given is not None:
@@ -83,15 +82,3 @@ def _show(study: Study, path: Path, metric_path: Path | None, *, json: bool) -> 
     say(f"Report on {study.method} written to {path}")
     if metric_path is not None:
         say(f"Metric written to {metric_path}: {study.written}")
-
-
-def _image_shape(text: str | None, n_features: int) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        shape = tuple(int(part) for part in text.lower().split("x"))
-    except ValueError:
-        shape = ()
-    if len(shape) not in (2, 3) or math.prod(shape) != n_features:
-        raise UserError(f"--image-shape {text}: write HEIGHTxWIDTH with {n_features} pixels.")
-    return shape

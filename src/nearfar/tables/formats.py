@@ -38,10 +38,10 @@ from nearfar.tables.reader import (
     reading,
 )
 
-FORMATS = {known.ending: known for known in (*CSV_FORMATS, *ARROW_FORMATS, *ARRAY_FORMATS)}
-TABLES = tuple(ending for ending, known in FORMATS.items() if not known.is_array)
-ARRAYS = tuple(ending for ending, known in FORMATS.items() if known.is_array)
-WRITTEN = tuple(ending for ending, known in FORMATS.items() if known.write)
+FORMATS = {each.ending: each for each in (*CSV_FORMATS, *ARROW_FORMATS, *ARRAY_FORMATS)}
+TABLES = tuple(ending for ending, each in FORMATS.items() if not each.is_array)
+ARRAYS = tuple(ending for ending, each in FORMATS.items() if each.is_array)
+WRITTEN = tuple(ending for ending, each in FORMATS.items() if each.write)
 WRITTEN_TABLES = tuple(ending for ending in WRITTEN if ending in TABLES)
 WRITTEN_LISTS = tuple(ending for ending in WRITTEN if FORMATS[ending].has_lists)
 """Endings of files that are read and written."""
@@ -126,7 +126,7 @@ def kind_of_content(first: bytes) -> str:
     >>> kind_of_content(b"PAR1..."), kind_of_content(b"a,b")
     ('.parquet', '.csv')
     """
-    return next((e for e, known in FORMATS.items() if re.match(known.start, first, re.S)), ".csv")
+    return next((e for e, each in FORMATS.items() if re.match(each.start, first, re.S)), ".csv")
 
 
 def column_names(path: Source) -> list[str]:

@@ -44,8 +44,8 @@ class Frame:
                 array = cells.to_arrow()
             except (pa.ArrowException, TypeError):
                 missing = cells.is_null().to_list()
-                known = zip(cells.to_list(), missing, strict=True)
-                array = pa.array([None if gap else str(cell) for cell, gap in known])
+                values = zip(cells.to_list(), missing, strict=True)
+                array = pa.array([None if gap else str(cell) for cell, gap in values])
             if pa.types.is_dictionary(array.type):
                 array = array.cast(array.type.value_type)
             columns[text] = array

@@ -168,8 +168,10 @@ def _row_numbers(table: pl.DataFrame, path: Source, columns: Sequence[str], rows
         raise TableError(f"{path} has missing values in {', '.join(part.columns)}.")
     if rows.ids is not None:
         number = {name: row for row, name in enumerate(rows.ids)}
-        found = [[number.get(str(name), -1) for name in column] for column in part.iter_columns()]
-        index = np.array(found, dtype=np.intp).reshape(part.width, len(part)).T
+        row_lists = [
+            [number.get(str(name), -1) for name in column] for column in part.iter_columns()
+        ]
+        index = np.array(row_lists, dtype=np.intp).reshape(part.width, len(part)).T
         if (index < 0).any():
             row, column = np.argwhere(index < 0)[0]
             wrong = quoted(part[int(row), int(column)])

@@ -28,27 +28,29 @@ def has_label(labels: pl.Series) -> pl.Series:
     >>> has_label(pl.Series(["owl", " ? ", None, "Unknown", "none"])).to_list()
     [True, False, False, False, True]
     """
-    known = labels.is_not_null()
+    labelled = labels.is_not_null()
     if labels.dtype.is_float():
-        return known & labels.is_not_nan().fill_null(value=False)
+        return labelled & labels.is_not_nan().fill_null(value=False)
     if labels.dtype == pl.String:
         words = labels.str.strip_chars().str.to_lowercase()
-        return known & ~words.is_in(sorted(NO_LABEL_WORDS)).fill_null(value=True)
-    return known
+        return labelled & ~words.is_in(sorted(NO_LABEL_WORDS)).fill_null(value=True)
+    return labelled
 
 
 def rows_with_label(path: Source, labels: pl.Series) -> pl.Series:
     """Return which rows have a label, and say how many do not."""
-    known = has_label(labels)
-    if len(known) and not known.any():
+    labelled = has_label(labels)
+    if len(labelled) and not labelled.any():
         raise TableError(f"No row of {path} has a label in column {labels.name}.")
-    if not known.all():
-        found = labels.filter(~known).drop_nulls().cast(pl.String).str.strip_chars().unique().sort()
-        blank = [repr(word) for word in found if word][:_WORDS_SHOWN]
+    if not labelled.all():
+        missing_words = (
+            labels.filter(~labelled).drop_nulls().cast(pl.String).str.strip_chars().unique().sort()
+        )
+        blank = [repr(word) for word in missing_words if word][:_WORDS_SHOWN]
         also = f" (such as {', '.join(blank)})" if blank else ""
-        rows = counted(len(known) - int(known.sum()), "row")
+        rows = counted(len(labelled) - int(labelled.sum()), "row")
         note(f"left out {rows} without a label in column {labels.name}{also}.")
-    return known
+    return labelled
 
 
 def read_labels(labels: pl.Series, path: Source, *, numeric: bool) -> Array:
@@ -97,13 +99,13 @@ def labels_or_nothing(labels: pl.Series, path: Source) -> Array:
 
     Missing labels are empty text.
     """
-    known = has_label(labels)
+    labelled = has_label(labels)
     try:
-        if known.all():
+        if labelled.all():
             return read_labels(labels, path, numeric=False)
     except NotClassesError:
         pass
-    return words(labels).set(~known, "").to_numpy()
+    return words(labels).set(~labelled, "").to_numpy()
 
 
 def words(column: pl.Series) -> pl.Series:

@@ -36,8 +36,8 @@ def check_growth(path: object, packed: int, unpacked: int) -> None:
 def check_archive(path: Path, name: str) -> None:
     """Raise TableError if a file in a .zip or .npz file would grow too much."""
     with zipfile.ZipFile(path) as archive:
-        found = archive.getinfo(name)
-        check_growth(path, found.compress_size, found.file_size)
+        member = archive.getinfo(name)
+        check_growth(path, member.compress_size, member.file_size)
 
 
 @contextmanager

@@ -66,7 +66,8 @@ class ColumnChoice:
         The metric whose features are wanted. Without feature names, and without a metric, all
         columns but `others` and `drop` are features.
     width : int
-        Number of features that the columns in `others` become later, if they do.
+        Number of features that the columns in `others` become later, if they do; then none are
+        features as they are.
 
     Examples
     --------
@@ -97,10 +98,14 @@ class ColumnChoice:
         if self.columns is None:
             return self
         others = tuple(dict.fromkeys([*self.others, *self.columns.names]))
-        return _RawChoice(others, self.drop, self.metric, len(self.columns.feature_names))
+        return ColumnChoice(others, self.drop, self.metric, len(self.columns.feature_names))
 
     def features(self, path: Source, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that are features, in order, or raise TableError."""
+        if self.width and self.columns is not None:
+            self._check_needed(path, columns, self.columns.names)
+            self._check_names(path, columns)
+            return ()
         self._check_names(path, columns)
         if self.metric is not None and self.metric.feature_names is not None:
             self._check_needed(path, columns, self.metric.feature_names)
@@ -140,17 +145,6 @@ class ColumnChoice:
         if dropped:
             them = columns_named(dropped)
             raise TableError(f"The metric needs {them}; do not {option('drop', dropped)}.")
-
-
-class _RawChoice(ColumnChoice):
-    """Unchanged columns, without features."""
-
-    def features(self, path: Source, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return nothing, after checking that the columns are there."""
-        assert self.columns is not None
-        self._check_needed(path, columns, self.columns.names)
-        self._check_names(path, columns)
-        return ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`read_table`: rows from a file, a frame, an array or a dataset, with what is known of them."""
+"""`read_table`: rows from a file, a frame, an array or a dataset, with supervision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Table`: rows of features, and what is known of their similarity."""
+"""`Table`: rows of features, and their supervision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nearfar.typing import Array, Floats, Ints, Vector
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Rows of features, with what is known of them; `read_table` makes it.
+    """Rows of features, with their supervision; `read_table` makes it.
 
     Attributes
     ----------
@@ -78,15 +78,15 @@ class Table:
         return len(self.X)
 
     def __repr__(self) -> str:
-        known = ""
+        supervision = ""
         if isinstance(self.supervision, Triplets | Pairs):
-            known = f", {len(self.supervision)} {self.kind}"
+            supervision = f", {len(self.supervision)} {self.kind}"
         elif self.kind == "labels":
-            known = f", {counted(len(np.unique(np.asarray(self.supervision))), 'class')}"
+            supervision = f", {counted(len(np.unique(np.asarray(self.supervision))), 'class')}"
         elif self.kind == "numbers":
-            known = ", a number for each row"
+            supervision = ", a number for each row"
         size = f"{counted(len(self), 'row')} x {counted(self.X.shape[1], 'feature')}"
-        return f"<Table {self.name}: {size}{known}>"
+        return f"<Table {self.name}: {size}{supervision}>"
 
     @property
     def y(self) -> Array | None:

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from nearfar.comparison import Comparison, Method, Verdict
-from nearfar.comparison.wording import described
+from nearfar.comparison.verdict_wording import described
 from nearfar.learners.base import MetricLearner
-from nearfar.metrics.learned_file import save_learned
+from nearfar.metrics.learned_from import save_learned
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import fragment
 from nearfar.runtime.notes import Note, collecting_notes, note
@@ -129,24 +129,7 @@ def learn(
         chosen.check_without_comparison(strict=strict)
     kept = FitCheckpoint(None if checkpoint is None else Path(fspath(checkpoint)))
     with kept, collecting_notes() as notes:
-        if not isinstance(data, Table):
-            table = read_table(
-                data,
-                label=label,
-                pairs=judgement_source(pairs, "pairs"),
-                triplets=judgement_source(triplets, "triplets"),
-                group=group,
-                numbers=chosen.needs_numbers,
-                required=True,
-            )
-        elif any(each is not None for each in (label, pairs, triplets, group)):
-            raise ValueError(
-                "A table has its labels, pairs, triplets and groups; give read_table them."
-            )
-        elif chosen.needs_numbers and data.kind == "labels":
-            table = replace(data, supervision=data.numbers, kind="numbers")
-        else:
-            table = data
+        table = as_table(data, label, pairs, triplets, group, numbers=chosen.needs_numbers)
         chosen.check(supervision_of(table))
         kept.check(chosen.learner, table.X, table.supervision, table.groups)
         if kept.path is not None and chosen.learner and not can_continue(chosen.learner):
@@ -154,12 +137,10 @@ def learn(
             note(f"a fit of {chosen.name} cannot continue; {what}, in {kept.comparison}.")
         check_cost(chosen.learner, table.X, table.supervision)
         learned = Learned(table, chosen, goal, strict, random_state)
-        for_comparison, for_fit = (
-            budget
-            if isinstance(budget, tuple)
-            else (None if budget is None else _COMPARISON_SHARE * budget, budget)
-        )
-        if comparison and learned.table.kind == "numbers":
+        limits = budget if isinstance(budget, tuple) else (None, None)
+        if isinstance(budget, float | int):
+            limits = _COMPARISON_SHARE * budget, None
+        if comparison and table.kind == "numbers":
             assert chosen.learner is not None
             learned.held_out = held_out_regression(
                 chosen.learner,
@@ -177,18 +158,17 @@ def learn(
                 n_neighbors=n_neighbors,
                 random_state=random_state,
                 classifiers=classifiers,
-                budget=for_comparison,
+                budget=limits[0],
                 checkpoint=kept.comparison,
                 progress=progress,
             )
         method = chosen.select(learned.comparison, learned.compared_goal, strict=strict)
         if method is not None:
-            seconds = for_fit
+            learned.fit_seconds = limits[1]
             if isinstance(budget, float | int):
                 left = budget - (time.perf_counter() - start)
-                seconds = max(left, _LEAST_SHARE * budget, _SHORTEST_FIT)
-            learned.fit_seconds = seconds
-            learned.fit = fit_method(method, table, kept, seconds, progress)
+                learned.fit_seconds = max(left, _LEAST_SHARE * budget, _SHORTEST_FIT)
+            learned.fit = fit_method(method, table, kept, learned.fit_seconds, progress)
     learned._notes = [*table.notes, *(each for each in notes if each not in table.notes)]
     return learned
 
@@ -430,6 +410,33 @@ class Learned:
             return f"nearfar verify {metric} {source} OTHER_PAIRS.csv{names}"
         ending = ".parquet" if kind in TABLES else ".npy"
         return f"nearfar transform {metric} {source} mapped{ending}"
+
+
+def as_table(
+    data: object,
+    label: str | Array | None = None,
+    pairs: object = None,
+    triplets: object = None,
+    group: str | Array | None = None,
+    *,
+    numbers: bool = False,
+) -> Table:
+    """Return a table to learn from: a given one, or what `read_table` makes of the data."""
+    if not isinstance(data, Table):
+        return read_table(
+            data,
+            label=label,
+            pairs=judgement_source(pairs, "pairs"),
+            triplets=judgement_source(triplets, "triplets"),
+            group=group,
+            numbers=numbers,
+            required=True,
+        )
+    if any(each is not None for each in (label, pairs, triplets, group)):
+        raise ValueError("Name labels, pairs, triplets and groups where the table is read.")
+    if numbers and data.kind == "labels":
+        return replace(data, supervision=data.numbers, kind="numbers")
+    return data
 
 
 def judgement_source(source: object, kind: str) -> object:

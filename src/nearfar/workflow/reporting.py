@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.method_results import NO_TIME
-from nearfar.comparison.wording import described
+from nearfar.comparison.verdict_wording import described
 from nearfar.metrics.metric import Metric
 from nearfar.report import Study, write_report
 from nearfar.runtime.notes import collecting_notes
@@ -218,6 +219,27 @@ def describe_table(table: Table, **subject: Any) -> Study:
         id_column=(table.id_column or "") if is_table else "",
         **subject,
     )
+
+
+def parse_image_shape(text: str | None, n_features: int) -> tuple[int, ...] | None:
+    """Read the shape of images with as many pixels as there are features.
+
+    Examples
+    --------
+    >>> from nearfar.workflow.reporting import parse_image_shape
+    >>> parse_image_shape("8x8", 64)
+    (8, 8)
+    """
+    if text is None:
+        return None
+    try:
+        shape = tuple(int(part) for part in text.lower().split("x"))
+    except ValueError:
+        shape = ()
+    if len(shape) not in (2, 3) or math.prod(shape) != n_features:
+        given = option("image-shape", text)
+        raise ValueError(f"{given}: write HEIGHTxWIDTH with {n_features} pixels.")
+    return shape
 
 
 def reading_code(source: str) -> str | None:
