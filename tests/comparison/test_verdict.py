@@ -9,7 +9,7 @@ import pytest
 from nearfar.comparison import Category, MethodResult, default_methods
 from nearfar.comparison.gains import Gain
 from nearfar.comparison.verdict import Verdict, categorise
-from nearfar.comparison.wording import reported_search, reported_sentence, search_headline
+from nearfar.comparison.verdict_wording import reported_search, reported_sentence, search_headline
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from nearfar import Metric
-from nearfar.deploy.export_targets import export_targets
+from nearfar.deploy.formats import export_targets
 
 TOY = """
 import json
-from nearfar.deploy.export_targets import ExportOption, ExportTarget
+from nearfar.deploy.formats import ExportOption, ExportTarget
 
 def _write(metric, path, *, X, title):
     rows = None if X is None else X.tolist()

@@ -7,7 +7,7 @@ import pytest
 
 from nearfar.comparison import Category
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.wording import search_headline
+from nearfar.comparison.verdict_wording import search_headline
 from nearfar.retrieval import SearchComparison, SearchResult
 from nearfar.retrieval.ranking import Ranking
 from nearfar.typing import Vector

@@ -13,7 +13,7 @@ from nearfar.cli import options
 from nearfar.cli.files import load_metric, spooled, warn_of_same_rows
 from nearfar.cli.terminal import UserError, bars, command, show_json, show_table
 from nearfar.constraints import Pairs, Triplets
-from nearfar.metrics.learned_file import share_learned_from
+from nearfar.metrics.learned_from import share_learned_from
 from nearfar.runtime.notes import note
 from nearfar.tables.judgements import read_pairs, read_triplets
 from nearfar.tables.reading import read_labelled, read_rows

@@ -14,7 +14,7 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.files import is_adapter, load_adapter, load_metric, spooled
 from nearfar.cli.terminal import UserError, command, say, show_json
-from nearfar.deploy.export_targets import ExportTarget, export_targets
+from nearfar.deploy.formats import ExportTarget, export_targets
 from nearfar.retrieval import RetrievalAdapter
 from nearfar.retrieval.search_input import read_vectors
 from nearfar.runtime.notes import note

@@ -11,7 +11,7 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.files import deliver, load_metric, spooled, warn_of_same_rows
 from nearfar.cli.terminal import UserError, bars, command, say, show_table
-from nearfar.comparison.wording import probability_text
+from nearfar.comparison.verdict_wording import probability_text
 from nearfar.runtime.notes import note
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, kind_of, read_frame
 from nearfar.tables.reader import named_columns, require_columns

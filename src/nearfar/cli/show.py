@@ -12,7 +12,7 @@ from nearfar.cli import options
 from nearfar.cli.files import is_adapter, load_adapter, load_metric
 from nearfar.cli.terminal import UserError, command, say, show_json, show_table
 from nearfar.metrics.importance import comparable_shares
-from nearfar.metrics.learned_file import stored_threshold
+from nearfar.metrics.learned_from import stored_threshold
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted
 from nearfar.workflow.description import describe_adapter, describe_columns, describe_metric

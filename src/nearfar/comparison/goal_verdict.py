@@ -36,7 +36,7 @@ from nearfar.comparison.gains import (
 from nearfar.comparison.method_results import MethodResult, paired
 from nearfar.comparison.significance import fold_test, holm, judgement_test, row_test, sign_test
 from nearfar.comparison.verdict import EVEN, PROBABLE, Category, Verdict, categorise
-from nearfar.comparison.wording import Wording
+from nearfar.comparison.verdict_wording import Wording
 from nearfar.constraints.folds import joined_classes
 from nearfar.evaluate.intervals import group_variance, mean_interval, value_interval
 from nearfar.evaluate.measures import Measure, measure_of

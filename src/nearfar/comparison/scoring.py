@@ -113,7 +113,7 @@ def score_distance(
         classified = classified_rows(len(X_test), len(X), random_state)
         order = np.random.default_rng(random_state).permutation(len(X_test))
         ranked = np.sort(order[: max(_RANKED_ROWS, _RANKED_DISTANCES // len(X))])
-    if among:
+    if among and sample:
         classified = classified[np.bincount(y)[y[classified]] > 1]
     searched = Gallery(distance, X)
     measures = measures_for("labels")

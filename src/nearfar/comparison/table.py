@@ -13,7 +13,7 @@ from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.scoring import known_mean
-from nearfar.comparison.wording import (
+from nearfar.comparison.verdict_wording import (
     described,
     hardly_found_text,
     short_of_time,

@@ -61,7 +61,14 @@ class Scaler:
             each row by its length. None leaves rows as they are, except for the mean.
         """
         if isinstance(X, Rows):
-            return cls._fit_rows(X, scale)
+            if scale == "cosine":
+                total = X.reduce(_sum_of_directions)
+                return cls(total / len(X), np.ones(X.shape[1]), unit_rows=True)
+            moments = Moments.of(X)
+            if scale == "standard":
+                return cls(moments.mean, moments.spread)
+            size = power_of_two(max(float(moments.largest.max()), -float(moments.smallest.min())))
+            return cls(moments.mean, np.full(X.shape[1], 1.0 if scale is None else size))
         if scale == "cosine":
             center = np.zeros(X.shape[1])
             for top in range(0, len(X), _BLOCK_ROWS):
@@ -78,17 +85,6 @@ class Scaler:
         for top in range(0, len(X), _BLOCK_ROWS):
             scaler.partial_fit(np.asarray(X[top : top + _BLOCK_ROWS], dtype=np.float64) / size)
         return cls(scaler.mean_ * size, scaler.scale_ * size)
-
-    @classmethod
-    def _fit_rows(cls, X: Rows, scale: str | None) -> Scaler:
-        if scale == "cosine":
-            total = X.reduce(_sum_of_directions)
-            return cls(total / len(X), np.ones(X.shape[1]), unit_rows=True)
-        moments = Moments.of(X)
-        size = power_of_two(max(float(moments.largest.max()), -float(moments.smallest.min())))
-        if scale == "standard":
-            return cls(moments.mean, moments.spread)
-        return cls(moments.mean, np.full(X.shape[1], 1.0 if scale is None else size))
 
     def transform(self, X: Floats) -> Floats:
         """Return X in the learner's units."""

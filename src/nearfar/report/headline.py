@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nearfar.comparison import GoalComparison, MethodResult
 from nearfar.comparison.method_results import paired
 from nearfar.comparison.verdict import Category
-from nearfar.comparison.wording import (
+from nearfar.comparison.verdict_wording import (
     described,
     expectation_text,
     reported_sentence,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.comparison.wording import expectation_text, reported_search
+from nearfar.comparison.verdict_wording import expectation_text, reported_search
 from nearfar.evaluate.measures import measures_for
 from nearfar.report.appendix import versions
 from nearfar.report.blocks import (

@@ -20,7 +20,7 @@ from nearfar.comparison.gains import Gain
 from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.verdict import CLEAR, EVEN, Category, Verdict, categorise
-from nearfar.comparison.wording import search_headline
+from nearfar.comparison.verdict_wording import search_headline
 from nearfar.evaluate.intervals import value_interval
 from nearfar.evaluate.measures import NDCG, JudgedSearches, search_measures
 from nearfar.retrieval.ranking import Ranking

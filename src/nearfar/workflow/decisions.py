@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.constraints import Pairs
 from nearfar.evaluate import Verification, verification, verification_curve
-from nearfar.metrics.learned_file import Threshold, save_threshold, stored_threshold
+from nearfar.metrics.learned_from import Threshold, save_threshold, stored_threshold
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option

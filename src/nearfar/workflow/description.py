@@ -17,7 +17,7 @@ from nearfar.metrics.importance import (
     leading_directions,
     several_features,
 )
-from nearfar.metrics.learned_file import (
+from nearfar.metrics.learned_from import (
     Importance,
     stored_importance,
     stored_spreads,

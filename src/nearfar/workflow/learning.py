@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from nearfar.comparison import Comparison, Method, Verdict
-from nearfar.comparison.wording import described
+from nearfar.comparison.verdict_wording import described
 from nearfar.learners.base import MetricLearner
-from nearfar.metrics.learned_file import save_learned
+from nearfar.metrics.learned_from import save_learned
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import fragment
 from nearfar.runtime.notes import Note, collecting_notes, note

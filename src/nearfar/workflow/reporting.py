@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.method_results import NO_TIME
-from nearfar.comparison.wording import described
+from nearfar.comparison.verdict_wording import described
 from nearfar.metrics.metric import Metric
 from nearfar.report import Study, write_report
 from nearfar.runtime.notes import collecting_notes

@@ -1,1 +1,72 @@
-"""What a metric can be exported to: each file here that has a `TARGET` is a choice of `--to`."""
+"""What a metric can be exported to: each file here that has a `TARGET` is a choice of `--to`.
+
+`nearfar export` finds the files, and has their options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+
+
+@dataclass(frozen=True)
+class ExportOption:
+    """An option of a target, which is text.
+
+    Attributes
+    ----------
+    name : str
+    help : str
+    default : str or None
+    """
+
+    name: str
+    help: str
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class ExportTarget:
+    """How a metric is written for another program.
+
+    Attributes
+    ----------
+    name : str
+        What `--to` calls it.
+    help : str
+        What is written, such as "an ONNX model".
+    write : callable
+        Takes a metric or an adapter, a path and the options by name; writes the file, and returns
+        what it is in words. With `takes_rows`, it also takes `X`, an array of rows or None.
+    suffixes : tuple of str
+        How names of files end; empty if any name does.
+    options : tuple of ExportOption
+    takes_rows : bool
+        Whether rows can be part of the file.
+    is_map : bool
+        Whether the file is the map alone, by the method ``to_NAME(path)``.
+    """
+
+    name: str
+    help: str
+    write: Callable[..., str]
+    suffixes: tuple[str, ...] = ()
+    options: tuple[ExportOption, ...] = ()
+    takes_rows: bool = False
+    is_map: bool = False
+
+
+def export_targets() -> dict[str, ExportTarget]:
+    """Return the targets by name.
+
+    Examples
+    --------
+    >>> from nearfar.deploy.formats import export_targets
+    >>> sorted(export_targets())
+    ['faiss', 'numpy', 'onnx', 'sql']
+    """
+    modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+    targets = (getattr(module, "TARGET", None) for module in modules)
+    return {target.name: target for target in targets if target is not None}

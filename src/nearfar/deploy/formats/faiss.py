@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.deploy.export_targets import ExportOption, ExportTarget
+from nearfar.deploy.formats import ExportOption, ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.optional_package import optional_package

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.deploy.export_targets import ExportTarget
+from nearfar.deploy.formats import ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Matrix

@@ -229,7 +229,12 @@ def best_terms_by_lp(
     w = np.full(t, 1.0 / t) if w is None else w
     size = float(max(np.abs(V).mean(), np.abs(offset).mean())) or 1.0
     margins = offset + w @ V
-    d, free = worst_weights(margins, caps), _near_the_level(margins, caps, 50 + 3 * t)
+    d = worst_weights(margins, caps)
+    order = np.argsort(margins, kind="stable")
+    level = int(np.searchsorted(np.cumsum(caps[order]), 1.0))
+    free = np.zeros(n, dtype=bool)
+    # A solution has at most t weights between 0 and their cap; three times as many are near.
+    free[order[max(0, level - 50 - 3 * t) : level + 51 + 3 * t]] = True
     while True:
         d, w = _reweighted(V / size, caps, offset / size, d, free)
         margins = offset + w @ V
@@ -256,15 +261,6 @@ def worst_weights(margins: Vector, cap: Vector | float) -> Vector:
     d = np.empty(len(order))
     d[order] = np.clip(1.0 - (np.cumsum(caps) - caps), 0.0, caps)
     return d
-
-
-def _near_the_level(margins: Vector, caps: Vector, number: int) -> NDArray[np.bool_]:
-    """Return which margins are among the `number` next ones on either side of the level."""
-    order = np.argsort(margins, kind="stable")
-    level = int(np.searchsorted(np.cumsum(caps[order]), 1.0))
-    near = np.zeros(len(order), dtype=bool)
-    near[order[max(0, level - number) : level + number + 1]] = True
-    return near
 
 
 def _reweighted(

@@ -157,7 +157,7 @@ def described(reference: MethodResult) -> str:
     Examples
     --------
     >>> from nearfar.comparison import MethodResult, default_methods
-    >>> from nearfar.comparison.wording import described
+    >>> from nearfar.comparison.verdict_wording import described
     >>> [described(MethodResult(method)) for method in default_methods([])[:3]]
     ['Euclidean distance on unscaled rows', 'Euclidean distance', 'cosine distance']
     """
@@ -169,7 +169,7 @@ def probability_text(probability: float) -> str:
 
     Examples
     --------
-    >>> from nearfar.comparison.wording import probability_text
+    >>> from nearfar.comparison.verdict_wording import probability_text
     >>> probability_text(0.871), probability_text(0.999)
     ('87 %', 'over 99 %')
     """
@@ -181,7 +181,7 @@ def use_in_words(measure: Measure, n_neighbors: int) -> str:
 
     Examples
     --------
-    >>> from nearfar.comparison.wording import use_in_words
+    >>> from nearfar.comparison.verdict_wording import use_in_words
     >>> from nearfar.evaluate.measures import ERROR
     >>> use_in_words(ERROR, 3)
     'classification with 3 neighbours'
@@ -213,7 +213,7 @@ def short_of_time(
 
     Examples
     --------
-    >>> from nearfar.comparison.wording import short_of_time
+    >>> from nearfar.comparison.verdict_wording import short_of_time
     >>> short_of_time(["cosine", "RCA"], {"RCA": "1 of 5 folds"}, ["NCA"])
     'Not tried for lack of time: NCA. Only partly tried for lack of time: RCA (1 of 5 folds).'
     """
@@ -254,7 +254,7 @@ def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -
     Examples
     --------
     >>> from nearfar.evaluate.class_errors import ClassError
-    >>> from nearfar.comparison.wording import hardly_found_text
+    >>> from nearfar.comparison.verdict_wording import hardly_found_text
     >>> hardly_found_text("LDA", [ClassError("tin", 30, 1.0), ClassError("gold", 12, 0.0)], 7)
     'LDA hardly ever finds 2 of 7 classes: tin (1 of 30 rows found), gold (0 of 12).'
     """
