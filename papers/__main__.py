@@ -61,6 +61,11 @@ def check(arguments: argparse.Namespace) -> int:
     return 0 if checking.repeat(arguments.runs, seed, print) else 1
 
 
+def confirm(arguments: argparse.Namespace) -> int:
+    """Repeat runs whose code was rewritten."""
+    return 0 if checking.confirm(arguments.runs, _show) else 1
+
+
 def explain(arguments: argparse.Namespace) -> int:
     """Print what is known about a cell."""
     for line in checking.explain(arguments.cell):
@@ -115,6 +120,11 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--runs", type=int, default=20)
     command.add_argument("--seed", type=int, help="draw the same runs as before")
     command.set_defaults(work=check)
+    command = commands.add_parser(
+        "confirm", help="repeat runs whose code was rewritten, and record that results are the same"
+    )
+    command.add_argument("--runs", type=int, default=6, help="of each method")
+    command.set_defaults(work=confirm)
     command = commands.add_parser("explain", help="print what is known about a cell")
     command.add_argument("cell")
     command.set_defaults(work=explain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -43,10 +44,52 @@ def repeat(
     return bool(drawn) and not wrong
 
 
-def difference(task: Task, line: Line) -> str:
+def confirm(number: int, show: Callable[[str], None]) -> bool:
+    """Repeat runs whose code has changed; record the changes that give the same results.
+
+    Of each old and new code, some of the cheapest runs are repeated, from as many cells as there
+    are. The code is the same only if every value, and every number of iterations, is. Return
+    whether all changes are.
+    """
+    by_key: dict[tuple[str, str], list[tuple[Task, Line]]] = defaultdict(list)
+    for task in tasks():
+        by_key[task.cell, task.variant].append((task, results.described(task)))
+    # Of several versions that a task was run with, only the last can be the same as today's.
+    last: dict[tuple[str, ...], Line] = {}
+    stored: dict[tuple[tuple[str, ...], str], list[tuple[Task, Line]]] = defaultdict(list)
+    for line in results.read():
+        for task, today in by_key[line["cell"], line["variant"]]:
+            if results.same_but_for_code(line, today) and task.measure != "seconds":
+                last[task.key] = line
+                stored[task.key, line["code"]].append((task, line))
+                break
+    changed: dict[tuple[str, str, str], list[tuple[Task, Line]]] = defaultdict(list)
+    for key, line in last.items():
+        new = results.code_digest(line["method"], line["variant"] == "default")
+        if line["code"] != new and (line["code"], new) not in results.same_code():
+            changed[line["method"], line["code"], new] += stored[key, line["code"]]
+    every = True
+    for (method, old, new), runs in sorted(changed.items(), key=lambda each: each[0]):
+        runs.sort(key=lambda each: (each[1]["run"], each[1]["seconds"]))
+        repeated = runs[:number]
+        wrong = [problem for task, line in repeated if (problem := difference(task, line, 0.0))]
+        show(f"{method}: {len(repeated)} of {len(runs)} runs repeated, {len(wrong)} differ")
+        for problem in wrong:
+            show(f"  {problem}")
+        every &= not wrong
+        if not wrong:
+            record = {"method": method, "old": old, "new": new, "runs": len(repeated)}
+            with results.SAME_CODE.open("a") as file:
+                commit = results.environment()["commit"]
+                file.write(json.dumps(record | {"commit": commit}) + "\n")
+    return every
+
+
+def difference(task: Task, line: Line, allowed: float | None = None) -> str:
     """Return how a repeated run differs from a stored one; nothing if it agrees.
 
-    Rounding may change one test row, or a hundredth of a point of triplets.
+    By default rounding may change one test row, or a hundredth of a point of triplets. If nothing
+    is allowed, the number of iterations is compared, too.
     """
     settings, again = runner.measure(task, line["run"])
     name = f"{' '.join(task.key)}, run {line['run']}"
@@ -54,7 +97,10 @@ def difference(task: Task, line: Line) -> str:
         return f"{name}: the data have changed."
     if again["split"] != line["split"]:
         return f"{name}: the split has changed."
-    allowed = 0.01 if task.measure == "triplets" else 100 / line["n"][1] + 1e-9
+    if allowed == 0 and again["iterations"] != line["iterations"]:
+        return f"{name}: stored {line['iterations']} iterations, now {again['iterations']}."
+    if allowed is None:
+        allowed = 0.01 if task.measure == "triplets" else 100 / line["n"][1] + 1e-9
     if abs(again["value"] - line["value"]) <= allowed:
         return ""
     return f"{name}: stored {line['value']:.4f}, now {again['value']:.4f}."

@@ -31,6 +31,8 @@ from papers.methods import all_parameters, code_of
 from papers.task import Array, Task
 
 FOLDER = Path(__file__).parent / "results"
+SAME_CODE = FOLDER / "same_code.jsonl"
+"""Code that was rewritten, with the number of repeated runs that gave the same results."""
 MOST_LABELS = 2000
 """Predicted labels of more test rows are not kept, only how many are wrong."""
 VOTE = "the nearest of equally common labels"
@@ -176,8 +178,27 @@ def is_current(line: Line, today: Line) -> bool:
     """Return whether a run has the settings that its task has today.
 
     The name of the reading does not matter: readings that differ for other cells share their runs.
+    Code that was rewritten is the same if repeated runs have shown that it gives the same results.
     """
-    return all(line.get(name) == value for name, value in today.items() if name != "reading")
+    return same_but_for_code(line, today) and (
+        line["code"] == today["code"] or (line["code"], today["code"]) in same_code()
+    )
+
+
+def same_but_for_code(line: Line, today: Line) -> bool:
+    """Return whether nothing but the code of the method has changed since a run."""
+    return all(
+        line.get(name) == value for name, value in today.items() if name not in ("reading", "code")
+    )
+
+
+@cache
+def same_code() -> frozenset[tuple[str, str]]:
+    """Return pairs of digests of code that gave the same results, old and new, as confirmed."""
+    if not SAME_CODE.exists():
+        return frozenset()
+    lines = map(json.loads, SAME_CODE.read_text().splitlines())
+    return frozenset((line["old"], line["new"]) for line in lines)
 
 
 def by_cell(folder: Path = FOLDER) -> dict[tuple[str, str], list[Line]]:
