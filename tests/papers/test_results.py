@@ -73,6 +73,33 @@ def test_other_code_makes_a_result_stale(folder, monkeypatch):
     assert len(runner.missing([TASK], folder)) == 5
 
 
+def test_code_that_gives_the_same_results_keeps_them(folder, monkeypatch):
+    line = next(results.read(folder))
+    monkeypatch.setattr(results, "code_digest", lambda method, chooses: "other")
+    monkeypatch.setattr(results, "same_code", lambda: frozenset([(line["code"], "other")]))
+    today = results.described(TASK)
+    assert results.is_current(line, today)
+    assert not results.is_current(line | {"k": 99}, today)
+    assert not results.is_current(line | {"code": "older"}, today)
+
+
+def test_confirm_records_code_only_if_repeated_runs_agree(folder, tmp_path, monkeypatch):
+    record = tmp_path / "same_code.jsonl"
+    lines = list(results.read(folder))
+    monkeypatch.setattr(results, "SAME_CODE", record)
+    monkeypatch.setattr(results, "read", lambda: iter(lines))
+    monkeypatch.setattr(results, "same_code", frozenset)
+    monkeypatch.setattr(checking, "tasks", lambda: [TASK])
+    monkeypatch.setattr(results, "code_digest", lambda method, chooses: "other")
+    wrong = [line | {"value": line["value"] + 1} for line in lines]
+    monkeypatch.setattr(results, "read", lambda: iter(wrong))
+    assert not checking.confirm(2, lambda _: None)
+    assert not record.exists()
+    monkeypatch.setattr(results, "read", lambda: iter(lines))
+    assert checking.confirm(2, lambda _: None)
+    assert json.loads(record.read_text()).items() >= {"new": "other", "runs": 2}.items()
+
+
 def test_docstrings_do_not_change_the_digest_of_code(monkeypatch):
     def digest(code: str) -> str:
         monkeypatch.setattr(results, "code_of", lambda method, chooses: code)
