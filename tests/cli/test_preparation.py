@@ -330,7 +330,7 @@ class TestNeededColumns:
     def test_dropped(self, learned, numbers, fail):
         for metric in ("c.safetensors", "numbers.safetensors"):
             line = fail("neighbors", metric, "c.csv", "--drop", "is_active")
-            assert "The metric needs column is_active; do not --drop is_active." in line
+            assert "needs column is_active, which --drop is_active leaves out" in line
 
     @pytest.mark.parametrize("source", ["c.csv", "c.parquet"])
     def test_text(self, numbers, table, fail, source):

@@ -144,7 +144,8 @@ class ColumnChoice:
         dropped = [name for name in names if name in self.drop]
         if dropped:
             them = columns_named(dropped)
-            raise TableError(f"The metric needs {them}; do not {option('drop', dropped)}.")
+            cause = option("drop", dropped)
+            raise TableError(f"The metric needs {them}, which {cause} leaves out.")
 
 
 @dataclass(frozen=True)

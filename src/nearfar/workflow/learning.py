@@ -376,9 +376,8 @@ class Learned:
         """Say why no method was chosen, and what to do."""
         assert self.comparison is not None
         if self.undecided:
-            return (
-                f"Nothing was written. Increase {option('budget')}, or name a {option('method')}."
-            )
+            remedy = f"Increase {option('budget')}, or choose a method with {option('method')}"
+            return f"Nothing was written. {remedy}."
         compared = self.comparison.by_goal(self.compared_goal)
         tried = self.choice.method if self.choice.named else self.recommended
         unchanged = tried is None or tried.name == compared.reference.name
