@@ -6,6 +6,7 @@ import re
 import warnings
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 
 import numpy as np
 import pytest
@@ -44,6 +45,13 @@ def test_names_of_the_last_version():
         if name not in import_module(home).__all__:
             assert len(messages) == 1, f"{path} is no longer public, and does not warn"
             assert "the old name will be removed" in messages[0]
+
+
+def test_a_release_records_the_names_of_the_package_and_of_its_modules():
+    script = run_path(str(FOLDER.parents[1] / ".ci" / "public_names.py"))
+    names = script["public_names"]()
+    assert {f"nearfar.{name}" for name in nearfar.__all__ if name != "__version__"} <= set(names)
+    assert "nearfar.constraints.Triplets" in names
 
 
 def test_what_is_renamed_is_in_the_changelog():

@@ -89,11 +89,9 @@ def neighbors(
     else:
         columns = {"label": label, "drop": drop, "ids": ids, "text": show}
         sides = _with_metric(metric, source, queries, distance, columns)
-    _, gallery, asked = sides
+    asked = sides[2]
     every = json or save_as is not None
     rows = find_rows(asked, row, most=None if every else _ROWS_SHOWN)
-    if number > (most := len(gallery) - (asked is gallery)):
-        raise UserError(f"--neighbors {number} is more than the {most} rows to search.")
     cosine = distance is PlainDistance.cosine
     with bars() as shown:
         nearest = nearest_rows(*sides, rows, number, cosine=cosine, progress=shown.update)

@@ -95,7 +95,8 @@ def verify(
         known = together.supervision
     choice: Any = {"criterion": criterion and criterion.value, "max_fpr": max_fpr}
     choice |= {"target": target, "confidence": confidence, "prevalence": prevalence}
-    decisions = decide_pairs(metric, rows, index, known, threshold=threshold, **choice)
+    choice |= {"threshold": threshold, "name": str(pairs)}
+    decisions = decide_pairs(metric, rows, index, known, **choice)
     if save_as is not None:
         write_table(decisions.table, save_as)
     if json:

@@ -111,6 +111,7 @@ def decide_pairs(
     target: str | None = None,
     confidence: float = 0.95,
     prevalence: float | None = None,
+    name: str = "The table of pairs",
 ) -> Decisions:
     """Decide pairs of rows by the threshold that was given, one chosen here, or the file's.
 
@@ -126,13 +127,16 @@ def decide_pairs(
     threshold, criterion, max_fpr, target, confidence, prevalence
         What a threshold is, or how it is chosen. By default, that of the file, or one for
         accuracy.
+    name : str
+        What messages call the pairs.
     """
     if target is not None:
         if threshold is not None or criterion is not None:
             others = f"{option('threshold')} and {option('criterion')}"
             raise ValueError(f"Give only one of {option('target')}, {others}.")
         if pairs is None:
-            raise ValueError(f"{option('target')} needs pairs with a column 'similar'.")
+            needs = f"{option('target')} needs pairs with a column 'similar'"
+            raise ValueError(f"{needs}; {name} has none.")
         if not 0.5 < confidence < 1:
             limits = "must be above 0.5 and below 1"
             raise ValueError(f"{option('confidence')} {limits}; got {confidence}.")
@@ -160,7 +164,7 @@ def decide_pairs(
         value, held_out = _choose(metric, rows.X, pairs, criterion or "accuracy", max_fpr)
         used, chosen_here = Threshold(value, criterion or "accuracy", identity), True
     elif stored is None:
-        missing = f"The pairs have no column 'similar', and {path} no threshold"
+        missing = f"{name} has no column 'similar', and {path} no threshold"
         raise ValueError(f"{missing}; give {option('threshold')}.")
     else:
         used = stored

@@ -11,6 +11,7 @@ import polars as pl
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.retrieval import RetrievalAdapter, search
+from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import named
 from nearfar.tables.table import Table
 from nearfar.typing import Array, Floats, Ints
@@ -115,10 +116,11 @@ def nearest_rows(
     progress : callable, optional
         Called with the number of rows so far, of all rows, and "rows".
     """
+    documents = gallery.X if isinstance(model, Metric) else model.transform_documents(gallery.X)
     most = len(gallery) - (asked is gallery)
     if n_neighbors > most:
-        raise ValueError(f"{n_neighbors} neighbours are more than the {most} rows to search.")
-    documents = gallery.X if isinstance(model, Metric) else model.transform_documents(gallery.X)
+        asked_for = option("neighbors", n_neighbors)
+        raise ValueError(f"{asked_for} is more than the {most} rows to search.")
     parts: list[tuple[Floats, Ints]] = []
     for start in range(0, len(rows), _QUERIES_AT_ONCE):
         if progress is not None:
