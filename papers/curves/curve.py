@@ -11,9 +11,10 @@ import inspect
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 import nearfar
 from papers.methods import METHODS, Distance
-from papers.results import code_digest
+from papers.results import code_digest, same_code
 from papers.task import PAPERS, Array
 
 FOLDER = Path(__file__).parent / "results"
@@ -47,7 +48,21 @@ class Curve:
     @property
     def code(self) -> str:
         """Return a digest of the function and of its learners."""
-        source = inspect.getsource(self.panels) + "".join(map(code_digest, self.learners))
+        return self._digest(map(code_digest, self.learners))
+
+    @property
+    def same_code(self) -> set[str]:
+        """Return the digests with which the figure is the same: today's, and those of old code.
+
+        Old code of a learner counts if repeated runs have confirmed that it gives the same results.
+        """
+        versions = []
+        for digest in map(code_digest, self.learners):
+            versions.append([digest, *(old for old, new in same_code() if new == digest)])
+        return {self._digest(combination) for combination in product(*versions)}
+
+    def _digest(self, learners: Iterable[str]) -> str:
+        source = inspect.getsource(self.panels) + "".join(learners)
         return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
@@ -60,12 +75,12 @@ def all_curves() -> Iterator[Curve]:
 
 def stored(folder: Path = FOLDER) -> dict[str, list[Panels]]:
     """Return the runs of each figure whose code is that of today."""
-    code = {curve.name: curve.code for curve in all_curves()}
-    found: dict[str, dict[int, Panels]] = {name: {} for name in code}
+    codes = {curve.name: curve.same_code for curve in all_curves()}
+    found: dict[str, dict[int, Panels]] = {name: {} for name in codes}
     for path in sorted(folder.glob("*.jsonl")):
         for text in path.read_text().splitlines():
             line = json.loads(text)
-            if code.get(line["figure"]) == line["code"]:
+            if line["code"] in codes.get(line["figure"], ()):
                 found[line["figure"]][line["run"]] = line["panels"]
     return {name: [runs[run] for run in sorted(runs)] for name, runs in found.items()}
 

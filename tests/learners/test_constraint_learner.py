@@ -62,9 +62,8 @@ def test_rows_on_disk_are_many_and_not_shrunk(tmp_path):
     np.save(tmp_path / "rows.npy", X)
     rows = open_rows(tmp_path / "rows.npy")
     scaler = Scaler.fit(rows, "standard")
-    data = FitInput(
-        scaler.scaled(rows), scaler, Supervision.of(Y, len(X)), np.random.RandomState(0)
-    )
+    Z = rows.mapped(scaler.transform_block)
+    data = FitInput(Z, scaler, Supervision.of(Y, len(X)), np.random.RandomState(0))
     wanted = np.linalg.inv(np.cov(X.T, bias=True))
     np.testing.assert_allclose(inverse_covariance(data).matrix, wanted, rtol=1e-8)
 

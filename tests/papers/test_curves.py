@@ -34,13 +34,19 @@ def test_a_run_is_stored_once_and_done_again_if_the_code_differs(tmp_path, monke
     def panels(run: int) -> curve.Panels:
         return {"": {"xlabel": "x", "ylabel": "y", "lines": {"a": curve.line([1, 2], [run, 3])}}}
 
-    mine = curve.Curve("msnca/F1", panels, 2)
+    mine = curve.Curve("msnca/F1", panels, 2, learners=("LMNN", "NCA"))
     monkeypatch.setattr(curve, "all_curves", lambda: iter([mine]))
+    monkeypatch.setattr(curve, "code_digest", lambda name: f"old {name}")
     assert list(curve.compute(lambda _: True, tmp_path)) == ["msnca/F1, run 0", "msnca/F1, run 1"]
     assert list(curve.compute(lambda _: True, tmp_path)) == []
     assert curve.stored(tmp_path)["msnca/F1"][1][""]["lines"]["a"] == [[1, 2], [1, 3]]
-    monkeypatch.setattr(curve.Curve, "code", "other")
+    monkeypatch.setattr(curve, "code_digest", lambda name: f"new {name}")
     assert curve.stored(tmp_path) == {"msnca/F1": []}
+    same = {("old LMNN", "new LMNN")}
+    monkeypatch.setattr(curve, "same_code", lambda: same)
+    assert curve.stored(tmp_path) == {"msnca/F1": []}
+    same.add(("old NCA", "new NCA"))
+    assert len(curve.stored(tmp_path)["msnca/F1"]) == 2
 
 
 def test_lines_show_the_mean_of_runs():

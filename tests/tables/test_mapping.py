@@ -391,7 +391,7 @@ def test_missing_features_are_named(tmp_path, metric, X):
     named = metric.named(["f0", "height", "width"])
     with pytest.raises(ValueError, match="height, width"):
         transform_file(named, source, tmp_path / "out.csv")
-    with pytest.raises(ValueError, match="needs column f2; do not drop="):
+    with pytest.raises(ValueError, match="needs column f2, which drop="):
         transform_file(metric.named(["f0", "f1", "f2"]), source, tmp_path / "o.csv", drop=["f2"])
 
 

@@ -95,7 +95,7 @@ def test_nothing_to_recommend():
     learned = nearfar.learn("iris", budget=0, **{**LDA, "methods": None})
     assert learned.metric is None
     assert learned.undecided
-    assert "Increase budget, or name a methods" in str(learned)
+    assert "Increase budget, or choose a method with methods" in str(learned)
     for call in (learned.save, learned.report):
         with pytest.raises(ValueError, match="budget"):
             call("nothing")
