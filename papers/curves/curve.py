@@ -56,9 +56,10 @@ class Curve:
 
         Old code of a learner counts if repeated runs have confirmed that it gives the same results.
         """
-        versions = []
-        for digest in map(code_digest, self.learners):
-            versions.append([digest, *(old for old, new in same_code() if new == digest)])
+        versions = [
+            [digest, *(old for old, new in same_code() if new == digest)]
+            for digest in map(code_digest, self.learners)
+        ]
         return {self._digest(combination) for combination in product(*versions)}
 
     def _digest(self, learners: Iterable[str]) -> str:
