@@ -18,11 +18,11 @@ from nearfar.tables.labels import words
 from nearfar.tables.reader import named_columns, require_columns
 from nearfar.tables.reading import read_rows, row_names
 
+# So many columns and letters of them fit on a card of the page.
 _CARD_COLUMNS = 6
 _LONGEST_CELL = 80
-"""So many columns and letters of them fit on a card of the page."""
+# A question is about three objects.
 _FEWEST = 3
-"""A question is about three objects."""
 
 
 def read_objects(

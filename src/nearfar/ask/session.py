@@ -19,12 +19,12 @@ from nearfar.runtime.option_names import option
 from nearfar.tables.judgements import read_triplets
 from nearfar.tables.table import Table
 
+# Requests at a time; more are refused.
 _MOST_REQUESTS = 64
-"""Requests at a time; more are refused."""
+# Names of people fit in a line of the page of results.
 _LONGEST_NAME = 80
-"""Names of people fit in a line of the page of results."""
+# Bytes of the head of a request; browsers send about one thousand.
 _LARGEST_HEAD = 16_384
-"""Bytes of the head of a request; browsers send about one thousand."""
 
 
 def open_collection(

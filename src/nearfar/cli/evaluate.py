@@ -20,8 +20,8 @@ from nearfar.tables.reading import read_labelled, read_rows
 from nearfar.tables.table import Table
 from nearfar.workflow.evaluation import LEARNED, MeasuredValue, evaluate_metric
 
+# With fewer known rows, the figures are hardly better than on new ones.
 _MANY_LEARNED_FROM = 0.2
-"""With fewer known rows, the figures are hardly better than on new ones."""
 
 
 @command

@@ -18,10 +18,10 @@ from nearfar.workflow.learning import learn
 from nearfar.workflow.methods import find_method
 from nearfar.workflow.reporting import parse_image_shape, report_on_learned, report_on_metric
 
+# Part of the budget that a learner which plans its time has for a fit, beside the comparison.
 _SHARE_OF_FIT = 0.25
-"""Part of the budget that a learner which plans its time has for a fit, beside the comparison."""
+# A fit that plans its time needs some, also without a budget.
 _SHORTEST_FIT = 1.0
-"""A fit that plans its time needs some, also without a budget."""
 
 
 @command

@@ -30,8 +30,8 @@ def install() -> None:
     sys.unraisablehook = _on_dropped
 
 
+# The last signal whose exception was dropped.
 _dropped: list[int] = []
-"""The last signal whose exception was dropped."""
 
 
 def _raise(number: int, _: Any) -> None:

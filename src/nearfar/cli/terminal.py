@@ -49,8 +49,8 @@ class _Console(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
+# Whether a table went to stdout, so that messages go to stderr.
 _stdout_taken = ContextVar("_stdout_taken", default=False)
-"""Whether a table went to stdout, so that messages go to stderr."""
 
 
 def out() -> Console:

@@ -27,8 +27,8 @@ from nearfar.columns.notation import survey
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.typing import Floats
 
+# A summary names no more columns of a kind, and no more examples, so that it can be read.
 _MOST_NAMES, _MOST_EXAMPLES = 8, 20
-"""A summary names no more columns of a kind, and no more examples, so that it can be read."""
 _UNNAMED = "the column without a name"
 _WORDS = {
     "number": ("a number", "numbers"),

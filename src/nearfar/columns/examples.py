@@ -11,8 +11,8 @@ from nearfar.columns.columns import Columns
 from nearfar.columns.kinds import Category, Kind, Number, SeveralNumbers
 from nearfar.columns.measured import Boolean, Date, Measured
 
+# Longer cells are cut, so that a table of examples stays narrow.
 _LONGEST = 40
-"""Longer cells are cut, so that a table of examples stays narrow."""
 
 
 class ColumnExample(NamedTuple):

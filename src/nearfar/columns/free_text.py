@@ -16,8 +16,8 @@ from nearfar.columns.cells import Cells, is_missing, texts
 from nearfar.columns.kind import Kind
 from nearfar.typing import Floats
 
+# Together they bound the size of a metric file: about half a megabyte for each column.
 _MOST_WORDS, _MOST_AXES = 1000, 20
-"""Together they bound the size of a metric file: about half a megabyte for each column."""
 _WORD = r"(?u)\b\w{2,40}\b"
 
 

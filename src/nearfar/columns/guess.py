@@ -27,16 +27,16 @@ _ID_NAME = re.compile(
     r"(?i:(^|[\W_])(id|uid|uuid|guid|idx|index|key|rowid|no|nr|num|number)\.?|#)$"
     r"|[a-z](Id|ID|No|Nr|Num|Number)$"
 )
+# A running number has this many rows; a part of one has more, and one number in four is there.
 _LEAST_RUN, _LEAST_PART, _GAPS = 10, 40, 4
-"""A running number has this many rows; a part of one has more, and one number in four is there."""
+# Share of rows with a number of their own in a column named like ids, and within a run.
 _NEARLY_ALL = 0.95
-"""Share of rows with a number of their own in a column named like ids, and within a run."""
+# Rows that tell most columns from ids, so that the others need not be looked at.
 _SAMPLE = 1000
-"""Rows that tell most columns from ids, so that the others need not be looked at."""
+# Cells with this many words on average are free text.
 _MANY_WORDS = 4.0
-"""Cells with this many words on average are free text."""
+# Share of rows that frequent levels of a category have, and of a category of long texts.
 _OFTEN_FREQUENT, _MOSTLY_FREQUENT = 0.25, 0.5
-"""Share of rows that frequent levels of a category have, and of a category of long texts."""
 
 
 def guess(name: str, values: Cells) -> Kind | str:

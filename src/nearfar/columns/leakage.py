@@ -8,16 +8,16 @@ import numpy as np
 
 from nearfar.typing import Floats, Ints
 
+# In fewer rows, columns separate classes by chance.
 _LEAST_ROWS = 20
-"""In fewer rows, columns separate classes by chance."""
+# Rows that show for most columns that they do not separate classes.
 _SAMPLE = 200
-"""Rows that show for most columns that they do not separate classes."""
+# More rows take longer and hardly change the share of wrong ones.
 _MOST_ROWS = 20_000
-"""More rows take longer and hardly change the share of wrong ones."""
+# Share of the rows that may be of another class than most rows with the same value.
 _MOST_WRONG = 0.01
-"""Share of the rows that may be of another class than most rows with the same value."""
+# The same, as a share of the rows outside the largest class.
 _SHARE_OF_CHANCE = 0.05
-"""The same, as a share of the rows outside the largest class."""
 
 
 def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[str]:

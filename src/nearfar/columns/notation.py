@@ -15,14 +15,14 @@ from nearfar.columns.number_shapes import Reading, reading_of, shapes
 from nearfar.columns.units import Unit, unit_of
 from nearfar.typing import Ints, Vector
 
+# Share of cells in a column of numbers that may be something else, such as typing errors.
 _MOST_UNREADABLE = 0.1
-"""Share of cells in a column of numbers that may be something else, such as typing errors."""
+# The share may be larger if these cells are a few words without digits: on request, closed.
 _MOST_WORDS, _FEW_WORDS = 0.25, 5
-"""The share may be larger if these cells are a few words without digits: on request, closed."""
+# Share of zero-padded cells that makes a column one of codes.
 _FEW = 0.05
-"""Share of zero-padded cells that makes a column one of codes."""
+# A note names no more of the cells that count as missing, and no more of their letters.
 _MOST_GAPS, _LONGEST_GAP = 3, 40
-"""A note names no more of the cells that count as missing, and no more of their letters."""
 _PLAIN = re.compile(r"[+-]?(?:0+\.?0*|\.0+)(?:[eE][+-]?0+)?")
 _FEWEST_DIGITS = 4
 _OTHER_MARK = {".": ",", ",": "."}

@@ -18,10 +18,10 @@ import numpy as np
 from nearfar.columns.units import CURRENCIES, is_money, unit_of
 from nearfar.typing import Ints, Vector
 
+# A cell with more characters is not a number.
 _LONGEST = 64
-"""A cell with more characters is not a number."""
+# Numbers do not have more shapes, even with a different unit in each.
 _MOST_SHAPES = 4096
-"""Numbers do not have more shapes, even with a different unit in each."""
 OTHER = "(other)"
 """The shape of all other cells."""
 _LONGEST_UNIT = 24
@@ -61,8 +61,8 @@ _MULTIPLE = re.compile(
     rf"(?P<word>{'|'.join(_MULTIPLES)})\.?(?P<unit>|\s.*|[^\w\s].*|(?-i:[A-Z]).*)", re.IGNORECASE
 )
 _TWO_UNITS = re.compile(r"(?P<unit>\D+?)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<smaller>\D*)")
+# What follows hours and feet: 1h 20m, 1h20, 5'11.
 _SMALLER = {("time", "m"): "min", ("time", ""): "min", ("length", ""): "in"}
-"""What follows hours and feet: 1h 20m, 1h20, 5'11."""
 _ORDINALS = ("st", "nd", "rd", "th")
 _UNIT = re.compile(r"(?:[^\W\d_]|[/%‰°'\"(€$£¥₹]).*")
 _POWER_OF_UNIT = re.compile(r"(?<=[a-z])\^?([23])(?!\d)")

@@ -31,8 +31,8 @@ _LONGEST = 64
 _BRACKETS = re.compile(r"[(\[](.*)[)\]]")
 _LAST_UNIT = re.compile(r"(.*\d)(\s*[^\W\d_%].*)")
 _CODE = re.compile(r"[\d/\-]+")
+# Whole numbers of one shape with this many digits or more are a code: 555-1234.
 _CODE_DIGITS = 6
-"""Whole numbers of one shape with this many digits or more are a code: 555-1234."""
 
 
 @dataclass(frozen=True)

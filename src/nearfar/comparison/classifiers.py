@@ -26,19 +26,19 @@ from nearfar.typing import Floats, Ints
 
 LOGISTIC, BOOSTING = "logistic regression", "gradient boosting"
 
+# With more rows, an error to know of takes too long; with fewer, it does not show what is
+# possible.
 _MOST_ROWS, _FEWEST_ROWS = 20_000, 1_000
-"""With more rows, an error to know of takes too long; with fewer, it does not show what is
-possible."""
+# Twice scikit-learn's default, which standardised rows seldom need.
 _LOGISTIC_ITERATIONS = 200
-"""Twice scikit-learn's default, which standardised rows seldom need."""
+# Rows x features x classes x iterations: about ten seconds, if it needs all iterations.
 _LOGISTIC_PRODUCTS = 5e10
-"""Rows x features x classes x iterations: about ten seconds, if it needs all iterations."""
+# Half of scikit-learn's default iterations at twice the rate: as good, in half the time.
 _BOOSTING_ITERATIONS, _LEARNING_RATE = 50, 0.2
-"""Half of scikit-learn's default iterations at twice the rate: as good, in half the time."""
+# Time of a tree, and for each row and feature, as measured.
 _TREE_SECONDS, _CELL_SECONDS = 2e-4, 2e-8
-"""Time of a tree, and for each row and feature, as measured."""
+# The most for a fit; a classifier to know of must not take longer than the methods.
 _BOOSTING_SECONDS = 10.0
-"""The most for a fit; a classifier to know of must not take longer than the methods."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,11 +49,11 @@ DEFAULT_JUDGEMENT_LEARNERS = tuple(cls.__name__ for cls in _COMPARED)
 ANY_SUPERVISION = ("labels", "pairs", "triplets")
 
 _NAMES = {"labels": "class labels"}
+# For learners that validate nothing by default, on classes that are new.
 _VALIDATION_FRACTION = 0.2
-"""For learners that validate nothing by default, on classes that are new."""
 _SCIKIT_NCA = "NCA (scikit-learn)"
+# Such a table of 5,000 rows has 200 MB, and a fit holds several.
 _SCIKIT_NCA_MAX_ROWS, _SCIKIT_NCA_LIMIT = 5_000, "needs a table of all pairs"
-"""Such a table of 5,000 rows has 200 MB, and a fit holds several."""
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ from nearfar.runtime.deadline import Clock
 from nearfar.typing import Vector
 
 _FORMAT = {"format": "nearfar.comparison", "version": "2"}
+# What an interruption may lose.
 _SECONDS_BETWEEN_WRITES = 1.0
-"""What an interruption may lose."""
+# Share of the time that writing may take; with less, an interruption would lose more.
 _LARGEST_SHARE_OF_TIME = 0.05
-"""Share of the time that writing may take; with less, an interruption would lose more."""
 _INVALID = (SafetensorError, LookupError, TypeError, ValueError, RecursionError)
 
 

@@ -12,12 +12,12 @@ from collections import defaultdict
 
 import numpy as np
 
+# Typical of the learners: between one pass over the rows and a table of all pairs.
 _EXPONENT = 1.3
-"""Typical of the learners: between one pass over the rows and a table of all pairs."""
+# Beyond it, an exponent of two short fits is noise.
 _EXPONENT_RANGE = (0.0, 2.5)
-"""Beyond it, an exponent of two short fits is noise."""
+# Shorter times, in seconds, say nothing about the exponent.
 _SHORTEST = 0.01
-"""Shorter times, in seconds, say nothing about the exponent."""
 
 
 class CostModel:

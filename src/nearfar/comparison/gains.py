@@ -44,13 +44,13 @@ reference's loss: half a point, or one error in twenty where there are few."""
 PRIOR_MEAN = 0.5
 """Mean of theta in units of tau l: most methods that people compare gain something."""
 
+# tau if there is nothing to gain: far below what makes a practical difference, but not 0, so that
+# the posterior has a density.
 _NO_SPREAD = 0.001
-"""tau if there is nothing to gain: far below what makes a practical difference, but not 0, so that
-the posterior has a density."""
+# Before the data are seen: in one table of ten, nothing that is tried helps.
 _PROBABILITY_OF_NO_SPREAD = 0.1
-"""Before the data are seen: in one table of ten, nothing that is tried helps."""
+# More would take the agreement of methods that learn from the same rows for evidence.
 _INDEPENDENT_METHODS = 3
-"""More would take the agreement of methods that learn from the same rows for evidence."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ class ResultsTable(Mapping[str, Result]):
     A subclass gives the texts: `title`, `_headings`, `_groups`, `_footnotes` and `verdicts`.
     """
 
+    # Heading of the names in HTML; empty in a terminal.
     _compared = "distance"
-    """Heading of the names in HTML; empty in a terminal."""
 
     @property
     @abstractmethod

@@ -33,23 +33,23 @@ from nearfar.comparison.splits import Cell
 from nearfar.comparison.trials import TrialRunner
 from nearfar.evaluate.measures import measures_for
 
+# Shares that are kept for later, per learner, while learners get their first results: as much time
+# for the better ones as for a first look at all.
 _RESERVED_SHARES = 1.0
-"""Shares that are kept for later, per learner, while learners get their first results: as much time
-for the better ones as for a first look at all."""
+# Share of the remaining time that a stage may use, unless it is the last, and a plain method. As
+# half of the learners goes on, each has about as much time at every stage.
 _SHARE_OF_REST = 0.5
-"""Share of the remaining time that a stage may use, unless it is the last, and a plain method. As
-half of the learners goes on, each has about as much time at every stage."""
+# Fits may take longer than predicted by this factor: less would break off fits that are nearly
+# done, more would leave time unused.
 _SAFETY_FACTOR = 1.3
-"""Fits may take longer than predicted by this factor: less would break off fits that are nearly
-done, more would leave time unused."""
+# A fit that does not stop early is given up after this multiple of its share. It may be within one
+# long iteration, whose metric is worth waiting for.
 _GRACE_FACTOR = 3.0
-"""A fit that does not stop early is given up after this multiple of its share. It may be within one
-long iteration, whose metric is worth waiting for."""
+# Part of the budget for reference classifiers, which are not what the comparison is about.
 _CLASSIFIER_SHARE = 0.1
-"""Part of the budget for reference classifiers, which are not what the comparison is about."""
+# Part of the remaining time that learners which plan their time divide among their fits; the rest
+# is for scoring, and for plans that take longer.
 _PLANNED_SHARE = 0.8
-"""Part of the remaining time that learners which plan their time divide among their fits; the rest
-is for scoring, and for plans that take longer."""
 
 
 def run_within(runner: TrialRunner, budget: float) -> None:

@@ -18,14 +18,14 @@ from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance, Gallery, Search
 from nearfar.typing import Floats, Ints, Vector
 
+# Distances computed to classify the test rows of a fold; they bound its time.
 _CLASSIFIED_DISTANCES = 1 << 27
-"""Distances computed to classify the test rows of a fold; they bound its time."""
+# Test rows classified even if that takes more distances: an error of 10 % is then known to 1 %.
 _CLASSIFIED_ROWS = 1000
-"""Test rows classified even if that takes more distances: an error of 10 % is then known to 1 %."""
+# Distances sorted to rank for the test rows of a fold: sorting takes longer than comparing.
 _RANKED_DISTANCES = 1 << 21
-"""Distances sorted to rank for the test rows of a fold: sorting takes longer than comparing."""
+# Test rows ranked even if that takes more distances; a ranking says more than one vote.
 _RANKED_ROWS = 100
-"""Test rows ranked even if that takes more distances; a ranking says more than one vote."""
 
 
 @dataclass(frozen=True, eq=False)

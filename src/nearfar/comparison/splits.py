@@ -24,20 +24,20 @@ from nearfar.typing import Ints, Vector
 
 Folds = list[tuple[Ints, Ints]]
 
+# Training rows of the smallest sample, if there are few classes: with fewer, the order of methods
+# is chance; with more, a first look at slow learners takes too long.
 _SAMPLE_ROWS = 300
-"""Training rows of the smallest sample, if there are few classes: with fewer, the order of methods
-is chance; with more, a first look at slow learners takes too long."""
+# So that a class has neighbours of its own to find.
 _SAMPLE_ROWS_PER_CLASS = 4
-"""So that a class has neighbours of its own to find."""
+# So that neighbours are near, and not a tenth of all rows.
 _SAMPLE_ROWS_PER_NEIGHBOR = 10
-"""So that neighbours are near, and not a tenth of all rows."""
+# Each sample is this many times larger than the one before, so that all before the last take
+# little of the time.
 _SAMPLE_GROWTH = 4
-"""Each sample is this many times larger than the one before, so that all before the last take
-little of the time."""
+# Beyond this share of the training rows, all of them are used: a sample would save too little.
 _LARGEST_SAMPLE_SHARE = 1 / 3
-"""Beyond this share of the training rows, all of them are used: a sample would save too little."""
+# Test rows used with a sample: enough to halve the methods, and a small part of the time.
 _SAMPLE_TEST_ROWS = 1000
-"""Test rows used with a sample: enough to halve the methods, and a small part of the time."""
 
 
 class Cell(NamedTuple):

@@ -39,8 +39,8 @@ Row = dict[str, Any]
 """Plain numbers and strings by name."""
 EARLY = "*"
 """Marks a fit that was stopped early."""
+# Of a class; a longer one would widen the first column of every row.
 _LONGEST_NAME = 16
-"""Of a class; a longer one would widen the first column of every row."""
 
 
 class Comparison(ResultsTable[MethodResult]):

@@ -18,12 +18,12 @@ from nearfar.comparison.tasks import ComparisonTask
 from nearfar.runtime.deadline import Clock, OutOfTimeError, deadline, early_stop
 from nearfar.runtime.threads import single_threaded_libraries
 
+# rows x features^2 below which BLAS has one thread in methods of other packages, as it always has
+# in learners. More threads gain little there, and where other processes are busy they wait for each
+# other: fits on 300 rows with 256 features took up to ten times as long.
 _BLAS_THREADS_FROM = 1e10
-"""rows x features^2 below which BLAS has one thread in methods of other packages, as it always has
-in learners. More threads gain little there, and where other processes are busy they wait for each
-other: fits on 300 rows with 256 features took up to ten times as long."""
+# Seconds for a fit of a method that plans its time; with less it has nothing to plan.
 _SHORTEST_BUDGET = 0.1
-"""Seconds for a fit of a method that plans its time; with less it has nothing to plan."""
 
 Progress = Callable[[int, int, str], None]
 

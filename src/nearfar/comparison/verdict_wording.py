@@ -18,10 +18,10 @@ from nearfar.evaluate.measures import Measure
 
 CORRECTED = "corrected for chance"
 """Why an expected gain is not the difference of the figures beside it."""
+# Names in a sentence; more make it too long to read.
 _MOST_METHODS, _MOST_CLASSES = 8, 6
-"""Names in a sentence; more make it too long to read."""
+# A probability above this would be rounded to 100 %.
 _ALMOST_SURE = 0.995
-"""A probability above this would be rounded to 100 %."""
 _TIE = "a tie, which goes to the simpler method"
 _BASELINES = {
     UNSCALED: "Euclidean distance on unscaled rows",
@@ -36,16 +36,16 @@ _REPORTED = {
     Category.WORSE: "{method} does worse than {reference}.",
     Category.NOT_TESTED: "{method} had too little time to be compared with {reference}.",
 }
+# Other sentences if the method is recommended.
 _REPORTED_USE = {
     Category.CANNOT_TELL: "Use {method}, the better guess: it may improve on {reference}.",
 }
-"""Other sentences if the method is recommended."""
+# Other sentences if the reference is recommended.
 _REPORTED_KEEP = {
     Category.CANNOT_TELL: "Keep {reference}: a tie with {method}.",
     Category.SAME: "Keep {reference}: {method} does not improve on it.",
     Category.WORSE: "Keep {reference}: {method} does worse.",
 }
-"""Other sentences if the reference is recommended."""
 _REPORTED_SEARCH = {
     Category.CLEARLY_BETTER: "{method} vectors find better results.",
     Category.PROBABLY_BETTER: "{method} vectors probably find better results.",

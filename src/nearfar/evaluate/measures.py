@@ -431,8 +431,8 @@ PAIR_AUC = register(
         spreads=(0.15, 0.3, 0.6),
     )
 )
+# Queries do not find each other, so that their values are independent.
 _of_searches = partial(Measure, of="searches", supervision=("searches",), noise=1.0)
-"""Queries do not find each other, so that their values are independent."""
 NDCG = register(
     _of_searches(
         "nDCG@{k}",

@@ -144,8 +144,8 @@ ATTRIBUTES = {
 }
 """Attributes that several learners have, each with its type and text."""
 
+# Attributes of learners that have a parameter.
 _ONLY_WITH = {"prior_share_": "validation_fraction", "mining_": "constraints"}
-"""Attributes of learners that have a parameter."""
 
 _SECTION = re.compile(r"\n\n    (?=[A-Z]\w+\n    -+\n)")
 _ENTRY = re.compile(r"^    (\w[\w, ]*) :", re.MULTILINE)

@@ -39,22 +39,22 @@ from nearfar.runtime.threads import limited_threads
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
 
+# The first sample, and the largest that is also validated; later ones take as many iterations.
 _FIRST_SIZE, _VALIDATED_SIZE = 250, 1000
-"""The first sample, and the largest that is also validated; later ones take as many iterations."""
+# Where learners work as they do on many rows, also in trial fits, which hold some out.
 _FIRST_OF_MANY_ROWS = 1280
-"""Where learners work as they do on many rows, also in trial fits, which hold some out."""
+# Share of the budget that a fit takes at the largest size: the next would take twice that.
 _LARGEST_SHARE = 0.3
-"""Share of the budget that a fit takes at the largest size: the next would take twice that."""
+# Seconds that a learner with a budget of its own has for a sample.
 _SAMPLE_BUDGET = 0.5
-"""Seconds that a learner with a budget of its own has for a sample."""
+# The second iteration holds what the first one left: later ones need no more.
 _MEMORY_ITERATIONS = 2
-"""The second iteration holds what the first one left: later ones need no more."""
+# The smallest samples for memory; in smaller ones tiles of pairs do not have their full size.
 _MEMORY_ROWS, _MEMORY_CONSTRAINTS = 1000, 5000
-"""The smallest samples for memory; in smaller ones tiles of pairs do not have their full size."""
+# The choice of a scale looks at no more constraints, and at fewer rows.
 _SCALED_SIZE = 10_000
-"""The choice of a scale looks at no more constraints, and at fewer rows."""
+# Relative error of a line above which a phase grows faster than that; times scatter by less.
 _MISFIT = 0.15
-"""Relative error of a line above which a phase grows faster than that; times scatter by less."""
 _SHORTEST = 1e-9
 
 

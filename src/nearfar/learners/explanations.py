@@ -14,17 +14,17 @@ from nearfar.rows import Rows
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
 
+# What makes rows and constraints of tuples of points, by their size.
 _OF_POINTS = {
     2: "Pairs.from_points(X, similar)",
     3: "Triplets.from_points(X)",
     4: "Triplets.from_quadruplets(np.vstack(X), np.arange(4 * len(X)).reshape(-1, 4))",
 }
-"""What makes rows and constraints of tuples of points, by their size."""
+# What makes constraints of row numbers, by their number.
 _OF_ROWS = {3: "Triplets(index)", 4: "the Triplets of Triplets.from_quadruplets(X, index)"}
-"""What makes constraints of row numbers, by their number."""
 
+# Ratio of sizes whose squares differ by about as much as double precision can hold.
 _LARGE_SPREAD = 1e7
-"""Ratio of sizes whose squares differ by about as much as double precision can hold."""
 
 
 def explained(error: BaseException, X: Any) -> ValueError | None:

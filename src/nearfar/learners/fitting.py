@@ -63,11 +63,11 @@ from nearfar.runtime.threads import chosen_executor
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
 
+# How scikit-learn's attributes of callbacks begin, which it tears down itself after an error.
 _OF_CALLBACKS = ("_callback", "_skl_callbacks")
-"""How scikit-learn's attributes of callbacks begin, which it tears down itself after an error."""
 
+# Share of labelled rows that are held out by default: five trial fits would use every row once.
 _AUTO_FRACTION = 0.2
-"""Share of labelled rows that are held out by default: five trial fits would use every row once."""
 
 
 @dataclass(frozen=True, eq=False)

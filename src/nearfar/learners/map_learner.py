@@ -20,14 +20,14 @@ from nearfar.typing import Floats, Ints, Matrix
 EXACT_ROWS = 1000
 """Up to this number of points, sums over pairs are in the precision of X, else in float32."""
 
+# Standardised rows have a mean variance of one but for rounding; they are not divided again.
 _UNIT_VARIANCE_TOLERANCE = 1e-6
-"""Standardised rows have a mean variance of one but for rounding; they are not divided again."""
 
+# Shrinkage of the covariance within classes, for discriminant axes: enough that it is regular.
 _SHRINKAGE = 0.1
-"""Shrinkage of the covariance within classes, for discriminant axes: enough that it is regular."""
 
+# Rows that are read for discriminant axes, if rows are not in memory.
 _MOST_ROWS = 20_000
-"""Rows that are read for discriminant axes, if rows are not in memory."""
 
 
 class MapProblem(Problem):

@@ -28,8 +28,8 @@ from nearfar.metrics.wide_metric import WideMetric
 from nearfar.numerics.linear_algebra import axes_of_span, lies_in_span
 from nearfar.typing import Floats, Matrix, Vector
 
+# Weight, relative to the largest, that is rounding error.
 _NOTHING = 1e-12
-"""Weight, relative to the largest, that is rounding error."""
 
 
 @dataclass(frozen=True, eq=False)

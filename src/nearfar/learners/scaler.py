@@ -17,8 +17,8 @@ from nearfar.typing import Floats, Matrix, Vector
 if TYPE_CHECKING:
     from nearfar.learners.row_span import RowSpan
 
+# Rows whose copy in float64 is made at a time; with 100 features it has 13 MB.
 _BLOCK_ROWS = 1 << 14
-"""Rows whose copy in float64 is made at a time; with 100 features it has 13 MB."""
 
 
 @dataclass(frozen=True)

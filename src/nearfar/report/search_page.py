@@ -33,10 +33,10 @@ from nearfar.retrieval import Relevance, SearchComparison
 from nearfar.retrieval.results import Change
 from nearfar.runtime.notes import Note, ordered
 
+# As much as one reads: lines of a table of queries, queries with results, results of each.
 _CHANGES = 10
 _SHOWN_QUERIES = 4
 _SHOWN_RESULTS = 5
-"""As much as one reads: lines of a table of queries, queries with results, results of each."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,11 +41,11 @@ from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Ints, Matrix
 
+# In standard deviations of a query's scores: lower ones count only the first results, higher ones
+# also documents that nobody would see.
 _TEMPERATURE = 0.5
-"""In standard deviations of a query's scores: lower ones count only the first results, higher ones
-also documents that nobody would see."""
+# The most by default; less than the usual vectors have features, so that maps are small.
 _RANK = 64
-"""The most by default; less than the usual vectors have features, so that maps are small."""
 
 
 class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):

@@ -33,15 +33,15 @@ DEPTH = 10
 FEWEST_QUERIES = 4
 """With fewer judged queries, nothing can be chosen on held-out ones."""
 
+# Half of what was learned is often safer than all of it, where few queries are judged.
 _BLENDS = (0.5, 1.0)
-"""Half of what was learned is often safer than all of it, where few queries are judged."""
+# One in twenty adapters that change nothing may be chosen by chance.
 _CONFIDENCE = 0.95
-"""One in twenty adapters that change nothing may be chosen by chance."""
+# Further folds are not held out if so many queries are: a standard error is then about 0.02, and
+# each fold is one more fit.
 _ENOUGH_QUERIES = 200
-"""Further folds are not held out if so many queries are: a standard error is then about 0.02, and
-each fold is one more fit."""
+# Of more, the judged, the best and a sample are ranked: it bounds the time of a trial.
 _MAX_DOCUMENTS = 20_000
-"""Of more, the judged, the best and a sample are ranked: it bounds the time of a trial."""
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,16 @@ from nearfar.retrieval.relevance import Relevance
 from nearfar.runtime.history import History, Iteration, map_iterations
 from nearfar.typing import Floats, Ints, Matrix
 
+# Relative decrease of the objective at which a search ends. Held-out queries choose among few
+# numbers of iterations, so that the last digits do not matter.
 _TOLERANCE = 1e-4
-"""Relative decrease of the objective at which a search ends. Held-out queries choose among few
-numbers of iterations, so that the last digits do not matter."""
 
+# Of the mean variance: half of the mean is a prior that all directions are alike.
 _RIDGE = 1.0
-"""Of the mean variance: half of the mean is a prior that all directions are alike."""
+# Documents whose differences are held at a time; it bounds the memory.
 _BATCH = 10_000
-"""Documents whose differences are held at a time; it bounds the memory."""
+# Relative variance below which queries and their documents are equal.
 _ROUNDING = 1e-12
-"""Relative variance below which queries and their documents are equal."""
 
 
 @dataclass(frozen=True, eq=False)

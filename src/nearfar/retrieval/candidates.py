@@ -20,8 +20,8 @@ from nearfar.typing import Floats, Ints, Vector
 
 WHOLE_CORPUS = 4096
 """If there are at most this many documents, all of them are in the pool: the loss is then exact."""
+# Documents in the pool of a larger corpus. Time and memory of an iteration are in proportion.
 _POOL = 2048
-"""Documents in the pool of a larger corpus. Time and memory of an iteration are in proportion."""
 
 
 @dataclass(frozen=True, eq=False)

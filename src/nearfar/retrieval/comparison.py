@@ -41,9 +41,9 @@ Progress = Callable[[int, int, str], None]
 Score = Literal["cosine", "dot"]
 
 _clock = time.perf_counter
+# Results found for each query, or all documents if there are fewer. As in most published tables,
+# recall and average precision count the first hundred.
 _DEPTH = 100
-"""Results found for each query, or all documents if there are fewer. As in most published tables,
-recall and average precision count the first hundred."""
 
 
 class Adapter(Protocol):

@@ -21,11 +21,11 @@ import numpy as np
 from nearfar.metrics.points import unit_length
 from nearfar.typing import Floats, Matrix, Vector
 
+# In units of the mean variance: less lets directions in which documents hardly differ change most,
+# more penalises changes of W itself.
 _RIDGE = 0.3
-"""In units of the mean variance: less lets directions in which documents hardly differ change most,
-more penalises changes of W itself."""
+# More documents hardly change a covariance, and it takes time in proportion.
 _MAX_ROWS = 20_000
-"""More documents hardly change a covariance, and it takes time in proportion."""
 
 
 @dataclass(frozen=True, eq=False)

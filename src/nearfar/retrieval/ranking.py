@@ -11,8 +11,8 @@ from nearfar.runtime.deadline import check_time
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints
 
+# Scores that a thread holds at a time, 8 MB: it bounds the memory.
 _MAX_ELEMENTS = 1 << 20
-"""Scores that a thread holds at a time, 8 MB: it bounds the memory."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,8 @@ from nearfar.retrieval.candidates import Candidates
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
+# Scores and coordinates that a thread holds at a time; it bounds the memory.
 _TILE_ELEMENTS = 1 << 20
-"""Scores and coordinates that a thread holds at a time; it bounds the memory."""
 
 
 class RankingLoss:

@@ -25,12 +25,12 @@ from nearfar.typing import Array, Ints, Vector
 Unknown = Literal["raise", "ignore"]
 
 _BEIR_HEADER = "query-id"
+# Names of the last column of a header.
 _GRADES = frozenset(
     ["grade", "score", "relevance", "relevant", "rel", "label", "rating", "judgement", "judgment"]
 )
-"""Names of the last column of a header."""
+# How many separators a line has.
 _SEPARATORS = (2, 3)
-"""How many separators a line has."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,7 @@ from nearfar.typing import Array, Floats
 Kind = Literal["query", "document"]
 
 
+# Names of arrays and columns, in the order in which they are looked for.
 _ARRAYS: dict[Kind, tuple[str, ...]] = {"query": ("Q", "X"), "document": ("X",)}
 _IDS: dict[Kind, tuple[str, ...]] = {
     "query": ("query_id", "_id", "id", "qid", "q_id", "queryid", "query-id"),
@@ -46,9 +47,8 @@ _IDS: dict[Kind, tuple[str, ...]] = {
         *("documentid", "corpus_id", "corpus-id"),
     ),
 }
-"""Names of arrays and columns, in the order in which they are looked for."""
+# Columns of ids if their cells have no blanks.
 _IDS_OR_TEXTS: dict[Kind, tuple[str, ...]] = {"query": ("query",), "document": ("doc", "document")}
-"""Columns of ids if their cells have no blanks."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,8 +29,8 @@ class NpyRows(Rows):
     """
 
     random_access: ClassVar[bool] = True
+    # What the file was when it was opened; not that of a worker, where it may be a copy.
     _stamp: tuple[int, ...] | None = None
-    """What the file was when it was opened; not that of a worker, where it may be a copy."""
 
     def __init__(
         self, path: str | Path, offset: int, shape: tuple[int, ...], stored: np.dtype[np.generic]

@@ -32,16 +32,16 @@ from nearfar.tables.reader import (
 )
 from nearfar.typing import Floats
 
+# Each column has a buffer, so that small ones bound the memory of wide tables.
 _PARQUET_BUFFER_BYTES = 1 << 16
-"""Each column has a buffer, so that small ones bound the memory of wide tables."""
+# Usual size of the pages that Parquet columns consist of.
 _PARQUET_PAGE_BYTES = 1 << 20
-"""Usual size of the pages that Parquet columns consist of."""
+# Read all columns at once if a page of each takes no more than this; otherwise some at a time.
 _PARQUET_MAX_PAGES_BYTES = 3 << 24
-"""Read all columns at once if a page of each takes no more than this; otherwise some at a time."""
+# Size of the pages of columns that are read together.
 _PARQUET_GROUP_PAGES_BYTES = 1 << 24
-"""Size of the pages of columns that are read together."""
+# Larger row groups are read faster, and held in memory until they are written.
 _ROW_GROUP_BYTES = 1 << 24
-"""Larger row groups are read faster, and held in memory until they are written."""
 
 
 class ArrowReader(TableReader):

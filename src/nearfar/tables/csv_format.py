@@ -31,21 +31,21 @@ from nearfar.tables.reader import (
 )
 from nearfar.typing import Matrix
 
+# Smaller blocks are parsed more slowly, and larger ones take more memory.
 _CSV_BLOCK_BYTES = 1 << 22
-"""Smaller blocks are parsed more slowly, and larger ones take more memory."""
+# A longer record has a quote that is not closed.
 _CSV_MAX_RECORD_BYTES = 1 << 26
-"""A longer record has a quote that is not closed."""
+# More blank lines at the end would be rows.
 _CSV_TAIL_BYTES = 1 << 12
-"""More blank lines at the end would be rows."""
+# Bytes in which decimal commas are looked for.
 _CSV_SNIFFED_BYTES = 1 << 16
-"""Bytes in which decimal commas are looked for."""
+# The marks that files of other encodings begin with.
 _MARKS = {
     b"\xff\xfe\0\0": "UTF-32",
     b"\0\0\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
-"""The marks that files of other encodings begin with."""
 _DECIMAL_COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
 _HAS_DECIMAL_COMMA = re.compile(rb'(?:^|;)"?[+-]?\d*,\d+"?\r?(?:;|$)', re.MULTILINE)
 

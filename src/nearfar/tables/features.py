@@ -36,8 +36,8 @@ from nearfar.tables.reader import (
 )
 from nearfar.typing import Array, Floats, Ints
 
+# A note that says how to keep columns names no more of them, so that it stays one line.
 _MOST_TO_KEEP = 8
-"""A note that says how to keep columns names no more of them, so that it stays one line."""
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ STREAM = "-"
 """What stands for stdin and stdout."""
 STDIN_FOLDER = "nearfar-stdin-"
 """How the names of folders begin that have a copy of stdin."""
+# A note names columns with a larger share of levels that were not learned from.
 _MANY_UNSEEN = 0.2
-"""A note names columns with a larger share of levels that were not learned from."""
 
 
 @contextmanager

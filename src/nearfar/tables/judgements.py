@@ -23,8 +23,8 @@ from nearfar.typing import Ints, Vector
 _TRIPLET = ("anchor", "near", "far")
 _PAIR = ("a", "b")
 _PERSON = "person"
+# Names of the column that says which pairs are similar; `verify --out` writes the second.
 _SAME = ("similar", "same")
-"""Names of the column that says which pairs are similar; `verify --out` writes the second."""
 
 FEWEST_PEOPLE = 5
 """With fewer people, objects are held out, and not people."""

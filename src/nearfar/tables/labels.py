@@ -14,8 +14,8 @@ from nearfar.tables.errors import NotClassesError, TableError
 from nearfar.tables.reader import Source
 from nearfar.typing import Array
 
+# A note names no more labels, so that it stays one line.
 _WORDS_SHOWN = 5
-"""A note names no more labels, so that it stays one line."""
 
 
 def has_label(labels: pl.Series) -> pl.Series:

@@ -46,10 +46,10 @@ from nearfar.typing import Floats
 
 VECTOR_COLUMN = "nearfar"
 """Name of the column of lists that has all coordinates."""
+# Larger batches take more memory, and smaller ones more time for each row.
 _BATCH_BYTES = 1 << 23
-"""Larger batches take more memory, and smaller ones more time for each row."""
+# BLAS multiplies tiles of rows; those of an incomplete tile may be rounded in another way.
 _BLAS_TILE_ROWS = 1024
-"""BLAS multiplies tiles of rows; those of an incomplete tile may be rounded in another way."""
 
 
 class _Adapter(Protocol):

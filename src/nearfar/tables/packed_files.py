@@ -18,10 +18,10 @@ from nearfar.runtime.quoting import amount
 from nearfar.tables.errors import TableError
 
 _CHUNK_BYTES = 1 << 20
+# What is no larger than this may be compressed as well as it can be.
 _ALWAYS_BYTES = 1 << 28
-"""What is no larger than this may be compressed as well as it can be."""
+# Real numbers and text grow less, even if most of them are zeros.
 _MOST_GROWTH = 300
-"""Real numbers and text grow less, even if most of them are zeros."""
 
 
 def check_growth(path: object, packed: int, unpacked: int) -> None:

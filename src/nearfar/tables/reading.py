@@ -46,8 +46,8 @@ from nearfar.tables.reader import ColumnChoice, Source, columns_named, listed, n
 from nearfar.tables.table import Table
 from nearfar.typing import Array, Floats
 
+# Whole numbers with more classes than this share of the rows are probably not classes.
 _MANY_CLASSES = 0.5
-"""Whole numbers with more classes than this share of the rows are probably not classes."""
 
 
 def read_table(

@@ -28,8 +28,8 @@ from nearfar.typing import Floats, Ints
 SECONDS_BETWEEN_WRITES = 30.0
 """What an interruption costs at most, if the process is killed; writing takes far less."""
 _METADATA_KEY = "checkpoint"
+# Parameters that may differ when a fit continues.
 _MAY_DIFFER = frozenset({"max_iter", "n_jobs", "verbose", "warm_start"})
-"""Parameters that may differ when a fit continues."""
 
 
 class FitCheckpoint:

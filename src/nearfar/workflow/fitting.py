@@ -29,14 +29,14 @@ from nearfar.workflow.checkpoint import FitCheckpoint
 Progress = Callable[[int, int, str], None]
 """Called with what is done, the total, and what is next."""
 
+# Fits to at most this many rows take about as long as their estimate would.
 _SMALL = 500
-"""Fits to at most this many rows take about as long as their estimate would."""
+# Shorter fits are not announced: nobody would do anything else in that time.
 _LONG = 10.0
-"""Shorter fits are not announced: nobody would do anything else in that time."""
+# An estimate takes a tenth of the shortest fit that it announces.
 _ESTIMATE_SECONDS = 1.0
-"""An estimate takes a tenth of the shortest fit that it announces."""
+# So many shares of a blend fit in a line.
 _SHARES_SHOWN = 6
-"""So many shares of a blend fit in a line."""
 _SCALED = {"standard": "standardised rows", "cosine": "rows of unit length"}
 
 

@@ -48,12 +48,12 @@ from nearfar.workflow.methods import MethodChoice, choose_methods, name_of
 
 GOALS = ("classification", "ranking")
 
+# Part of the budget for the comparison, which has five fits where the rest has one.
 _COMPARISON_SHARE = 0.7
-"""Part of the budget for the comparison, which has five fits where the rest has one."""
+# Part of the budget that the fit to all rows has in any case, if it can plan its time.
 _LEAST_SHARE = 0.2
-"""Part of the budget that the fit to all rows has in any case, if it can plan its time."""
+# A fit that plans its time needs some, also without a budget.
 _SHORTEST_FIT = 0.1
-"""A fit that plans its time needs some, also without a budget."""
 
 
 def learn(

@@ -16,8 +16,8 @@ from nearfar.runtime.quoting import named
 from nearfar.tables.table import Table
 from nearfar.typing import Array, Floats, Ints
 
+# Queries between two reports of progress, so that these come every second or so.
 _QUERIES_AT_ONCE = 1 << 14
-"""Queries between two reports of progress, so that these come every second or so."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from nearfar.runtime.notes import note
 from nearfar.tables.table import Table
 from nearfar.typing import Array
 
+# Rows between two reports of progress, so that these come every second or so.
 _ROWS_AT_ONCE = 1 << 14
-"""Rows between two reports of progress, so that these come every second or so."""
 
 
 def prediction_table(

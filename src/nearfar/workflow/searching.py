@@ -27,8 +27,8 @@ from nearfar.runtime.notes import Note, collecting_notes, note
 from nearfar.runtime.option_names import option
 from nearfar.workflow.fitting import Progress, convergence_notes, no_progress
 
+# Part of the time budget for the comparison; the fit to all searches takes about one more fold.
 _COMPARISON_SHARE = 0.7
-"""Part of the time budget for the comparison; the fit to all searches takes about one more fold."""
 
 
 def adapt(

@@ -50,14 +50,14 @@ from nearfar.typing import Floats, Ints, Matrix, Vector
 MAX_SORTED = 1 << 24
 """Most pairs that are sorted for an exact threshold: 4,096 points, about 1.1 GB."""
 
+# From here on the eigenproblems of `_compact` cost more than some rows too many in every tile.
 _MANY_FEATURES = 200
-"""From here on the eigenproblems of `_compact` cost more than some rows too many in every tile."""
 
+# By bytes of the type: how far exponents may move before sums are shifted anew.
 _SAFE_GROWTH = {4: 60.0, 8: 500.0}
-"""By bytes of the type: how far exponents may move before sums are shifted anew."""
 
+# Anchors of less weight do not count.
 _SMALLEST_LOG_ANCHOR = -200.0
-"""Anchors of less weight do not count."""
 
 
 @dataclass(frozen=True)

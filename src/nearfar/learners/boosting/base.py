@@ -35,8 +35,8 @@ from nearfar.metrics.signed_form import SignedForm
 from nearfar.runtime.history import History
 from nearfar.typing import Matrix, Vector
 
+# Share of a part that `partial_fit` holds out, as a fit does by default.
 _HELD_OUT = 0.2
-"""Share of a part that `partial_fit` holds out, as a fit does by default."""
 
 
 @dataclass(frozen=True)

@@ -69,29 +69,29 @@ from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, either, instance, number
 from nearfar.typing import Matrix, Vector
 
+# What makes triplets from labels by default.
 _STRATEGY = NearestTriplets()
-"""What makes triplets from labels by default."""
 
+# Largest step, in units of 1 / lambda_max: exp(-50) is no weight any more.
 _LARGEST_STEP = 50.0
-"""Largest step, in units of 1 / lambda_max: exp(-50) is no weight any more."""
 
+# Where the cap of a bounded loss ends to grow: its slope has vanished to rounding long before.
 _LARGEST_CAP = 1e12
-"""Where the cap of a bounded loss ends to grow: its slope has vanished to rounding long before."""
 
+# Share of the first slope of a bounded loss at which a line counts as flat.
 _FLAT = 1e-12
-"""Share of the first slope of a bounded loss at which a line counts as flat."""
 
+# Relative accuracy of eigenvalues from Lanczos; the strict test of (5) stalls.
 _EIGENVALUE_TOLERANCE = 1e-9
-"""Relative accuracy of eigenvalues from Lanczos; the strict test of (5) stalls."""
 
+# Relative excess of the eigenvalue over v that rounding can leave at an optimum.
 _NEARLY_OPTIMAL = 1e-4
-"""Relative excess of the eigenvalue over v that rounding can leave at an optimum."""
 
+# Relative decrease of the objective that is rounding.
 _STALLED_DECREASE = 1e-15
-"""Relative decrease of the objective that is rounding."""
 
+# Evaluations of the objective that corrective steps may take in all.
 _MOST_EVALUATIONS = 20_000
-"""Evaluations of the objective that corrective steps may take in all."""
 
 
 @learner

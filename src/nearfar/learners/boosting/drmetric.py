@@ -73,8 +73,8 @@ from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number, optional
 from nearfar.typing import Matrix, Vector
 
+# Keeps the logarithm of a weight finite.
 _SMALLEST_WEIGHT = 1e-200
-"""Keeps the logarithm of a weight finite."""
 
 
 @learner

@@ -19,11 +19,11 @@ from nearfar.numerics.linear_algebra import leading_block
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Floats, Matrix, Vector
 
+# Smallest curvature, relative to the largest; rounding can make it negative.
 _RIDGE = 1e-9
-"""Smallest curvature, relative to the largest; rounding can make it negative."""
 
+# Cuts by four: a millionth of Newton's step that still does not help is no step.
 _MAX_CUTS = 10
-"""Cuts by four: a millionth of Newton's step that still does not help is no step."""
 
 State: TypeAlias = Any
 """What an operator knows of the metric so far, for instance the margins of its constraints."""

@@ -78,20 +78,20 @@ from nearfar.typing import Vector
 
 Response = Literal["real", "normalized", "binary"]
 
+# Largest step, in units of 1 / lambda: exp(-50) is no weight any more.
 _LARGEST_STEP = 50.0
-"""Largest step, in units of 1 / lambda: exp(-50) is no weight any more."""
 
+# Relative size of an eigenvalue that is rounding.
 _EIGENVALUE_TOLERANCE = 1e-9
-"""Relative size of an eigenvalue that is rounding."""
 
+# Cosine of the angle of 0.08 degrees below which a direction has come back.
 _SAME_DIRECTION = 1.0 - 1e-6
-"""Cosine of the angle of 0.08 degrees below which a direction has come back."""
 
+# Up to this number of points, sums over pairs are in the precision of X, else in float32.
 _EXACT_ROWS = 1000
-"""Up to this number of points, sums over pairs are in the precision of X, else in float32."""
 
+# As good as one direction at a time, in a tenth of the time; more directions interfere.
 _BLOCK_SIZE = 10
-"""As good as one direction at a time, in a tenth of the time; more directions interfere."""
 
 
 @learner

@@ -63,20 +63,20 @@ from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import number
 from nearfar.typing import Matrix, Vector
 
+# Gap, relative to the mean squared distance, below which bounds are rounding.
 _ROUNDING = 1e-8
-"""Gap, relative to the mean squared distance, below which bounds are rounding."""
 
+# The most directions that an iteration adds.
 _DIRECTIONS = 4
-"""The most directions that an iteration adds."""
 
+# Share of the gap, and of what the gap may be at the end, that the entropy of weights may cost.
 _ENTROPY_SHARE = 0.5
-"""Share of the gap, and of what the gap may be at the end, that the entropy of weights may cost."""
 
+# Share of the weights with the best bound in those at which directions are sought.
 _STABILITY = 0.7
-"""Share of the weights with the best bound in those at which directions are sought."""
 
+# Iterations without weight after which a direction is left out of the programme.
 _IDLE_ITERATIONS = 10
-"""Iterations without weight after which a direction is left out of the programme."""
 
 
 @learner

@@ -15,14 +15,14 @@ import numpy as np
 
 from nearfar.typing import Vector
 
+# Sums of weights, of total one, that are zero but for rounding.
 _ROUNDING = 1e-13
-"""Sums of weights, of total one, that are zero but for rounding."""
 
+# Gains that differ by less are equal; the lowest threshold is taken.
 _TIE = 1e-12
-"""Gains that differ by less are equal; the lowest threshold is taken."""
 
+# Lengths that differ by less, relative to the longest, are one.
 _SAME_LENGTH = 1e-12
-"""Lengths that differ by less, relative to the longest, are one."""
 
 
 def best_threshold(

@@ -35,17 +35,17 @@ from nearfar.numerics.linear_algebra import row_space
 from nearfar.numerics.simplex import Point, maximize
 from nearfar.typing import Matrix, Vector
 
+# Gap, relative to the largest margin, at which weights are optimal to rounding.
 _OPTIMAL = 1e-14
-"""Gap, relative to the largest margin, at which weights are optimal to rounding."""
 
+# Gap at which Newton's method has failed, and is not just at its rounding.
 _FAR_FROM_OPTIMAL = 1e-8
-"""Gap at which Newton's method has failed, and is not just at its rounding."""
 
+# Sharpness times margin beyond which Newton's method may need a smoother problem first.
 _TOO_SHARP = 100.0
-"""Sharpness times margin beyond which Newton's method may need a smoother problem first."""
 
+# Gap of the linear programme, relative to the margins; solvers promise 1e-10.
 _LP_TOLERANCE = 1e-9
-"""Gap of the linear programme, relative to the margins; solvers promise 1e-10."""
 _LP_OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 

@@ -25,15 +25,16 @@ from nearfar.numerics.linear_algebra import leading, signed
 from nearfar.rows import Points
 from nearfar.typing import Floats, Matrix, Vector
 
+# ARPACK's own choice for one eigenpair; D must be larger.
 _LANCZOS_BASIS = 20
-"""ARPACK's own choice for one eigenpair; D must be larger."""
 
+# Products that the first eigenpair is expected to take, before it was measured: two restarts.
 _FIRST_PRODUCTS = 3 * _LANCZOS_BASIS
-"""Products that the first eigenpair is expected to take, before it was measured: two restarts."""
 
+# A number of products at which Lanczos is never chosen again.
 _NEVER_AGAIN = 1 << 30
-"""A number of products at which Lanczos is never chosen again."""
 
+# Measured seconds for an elementary operation; only their ratios matter.
 _SECONDS = {
     "sparse": 0.2e-9,
     "gemm": 0.01e-9,
@@ -43,7 +44,6 @@ _SECONDS = {
     "call": 60e-6,
     "read": 1e-9,
 }
-"""Measured seconds for an elementary operation; only their ratios matter."""
 
 
 @dataclass(frozen=True)

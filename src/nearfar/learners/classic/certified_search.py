@@ -14,10 +14,10 @@ from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.typing import Matrix, Vector
 
+# Steps that L-BFGS remembers: a step is small beside a pass over the pairs.
 _MEMORY = 20
-"""Steps that L-BFGS remembers: a step is small beside a pass over the pairs."""
+# Length of the first step of L-BFGS; one of length 1 from the identity could end at zero.
 _SHORTER = 0.5
-"""Length of the first step of L-BFGS; one of length 1 from the identity could end at zero."""
 
 
 class SearchPoint(NamedTuple):

@@ -34,8 +34,8 @@ from nearfar.runtime.parameters import ParameterRule, choice, either, number
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
 
+# Standardised rows have a mean variance of one but for rounding; they are not divided again.
 _UNIT_VARIANCE_TOLERANCE = 1e-6
-"""Standardised rows have a mean variance of one but for rounding; they are not divided again."""
 
 
 @learner

@@ -27,18 +27,18 @@ from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.deadline import check_time
 from nearfar.typing import Floats, Ints, Vector
 
+# How much wider than the margin the search is, in units of the margin.
 _SLACK = 0.25
-"""How much wider than the margin the search is, in units of the margin."""
+# Listed triplets for each target pair: most tables need from two to thirty, and memory stays
+# linear in the number of rows.
 _MOST_PER_TARGET = 32
-"""Listed triplets for each target pair: most tables need from two to thirty, and memory stays
-linear in the number of rows."""
+# Triplets that are listed however few rows there are.
 _ALWAYS_LISTED = 1 << 16
-"""Triplets that are listed however few rows there are."""
+# Margins that the first multiple is found from: it only needs to be about right.
 _SAMPLED_MARGINS = 1 << 15
-"""Margins that the first multiple is found from: it only needs to be about right."""
 _LEAST_SAMPLED_ROWS = 16
+# Roundings of a distance beyond those of the k products, with room to spare.
 _EXTRA_ROUNDINGS = 16
-"""Roundings of a distance beyond those of the k products, with room to spare."""
 
 
 class Sample(NamedTuple):

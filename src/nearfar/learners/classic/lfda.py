@@ -49,10 +49,10 @@ from nearfar.typing import Matrix, Vector
 
 Embedding = Literal["weighted", "orthonormalized", "plain"]
 
+# Affinities of a tile: 8 MB, which threads hold at once.
 _TILE_ELEMENTS = 1 << 20
-"""Affinities of a tile: 8 MB, which threads hold at once."""
+# Of a row to its k-th neighbour, for rows of unit variance.
 _SMALLEST_DISTANCE = 1e-6
-"""Of a row to its k-th neighbour, for rows of unit variance."""
 
 
 @learner

@@ -61,28 +61,28 @@ from nearfar.runtime.parameters import ParameterRule, integer, number
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 
+# Where a triplet's margin is exactly one, rounding would decide whether it counts.
 _BESIDE_KINK = 0.999
-"""Where a triplet's margin is exactly one, rounding would decide whether it counts."""
+# Up to this number of points, where time hardly matters, X keeps its precision.
 _EXACT_ROWS = 1000
-"""Up to this number of points, where time hardly matters, X keeps its precision."""
+# The smallest `tol` for which float32 has digits enough.
 _FLOAT32_TOLERANCE = 1e-5
-"""The smallest `tol` for which float32 has digits enough."""
+# Iterations before the second search; their number doubles with each search.
 _FIRST_ROUND = 2
-"""Iterations before the second search; their number doubles with each search."""
+# Length of the first step that is tried, relative to the first map.
 _FIRST_STEP = 0.1
-"""Length of the first step that is tried, relative to the first map."""
+# Share of the objective up to which triplets that were missed are not kept for long.
 _LITTLE = 0.1
-"""Share of the objective up to which triplets that were missed are not kept for long."""
+# The least of the way that is gone, even if triplets that were missed raise the objective.
 _SMALLEST_SHARE = 1e-3
-"""The least of the way that is gone, even if triplets that were missed raise the objective."""
+# The same where there are too many triplets to be listed: looking for a shorter way costs more.
 _SMALLEST_SHARE_OF_MANY = 0.2
-"""The same where there are too many triplets to be listed: looking for a shorter way costs more."""
+# The smallest decrease of the objective, relative to a typical one, that is not rounding.
 _ROUNDING = 1e-12
-"""The smallest decrease of the objective, relative to a typical one, that is not rounding."""
+# Length of the last map relative to the first below which nothing was learned.
 _VANISHED = 1e-3
-"""Length of the last map relative to the first below which nothing was learned."""
+# Rows of a product of one thread: small enough to share them out, large enough to be fast.
 _BLOCK_ROWS = 1024
-"""Rows of a product of one thread: small enough to share them out, large enough to be fast."""
 
 
 @learner

@@ -43,8 +43,8 @@ from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.history import Iteration, Iterations, map_iterations
 from nearfar.typing import Floats, Matrix, Vector
 
+# Neighbours whose mean predicts in `score`, as many as scikit-learn's regressor takes.
 _SCORE_NEIGHBORS = 5
-"""Neighbours whose mean predicts in `score`, as many as scikit-learn's regressor takes."""
 
 
 @learner

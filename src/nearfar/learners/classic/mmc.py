@@ -50,12 +50,12 @@ from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, boolean, number
 from nearfar.typing import Matrix, Vector
 
+# Share of the identity even with ``shrinkage=0``: S must be positive definite to be a unit.
 _LEAST_SHRINKAGE = 1e-8
-"""Share of the identity even with ``shrinkage=0``: S must be positive definite to be a unit."""
+# Rounding error of S relative to its trace, which the identity must exceed.
 _ROUNDING = 1e-14
-"""Rounding error of S relative to its trace, which the identity must exceed."""
+# Share of the identity in a metric that a fit continues from: L-BFGS never leaves a zero.
 _LEAST_START = 1e-6
-"""Share of the identity in a metric that a fit continues from: L-BFGS never leaves a zero."""
 
 
 @learner

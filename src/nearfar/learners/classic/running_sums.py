@@ -32,8 +32,8 @@ from nearfar.learners.scaler import Scaler, power_of_two
 from nearfar.numerics.edges import Edges
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
+# Squares of this many rows are held at once: enough for fast products, little beside the rows.
 _BLOCK_ROWS = 4096
-"""Squares of this many rows are held at once: enough for fast products, little beside the rows."""
 _EPS = float(np.finfo(np.float64).eps)
 
 

@@ -45,8 +45,8 @@ ROUNDING = 1e-10
 """Ratios of variances that are rounding errors, beside the largest; also the ridge that is added to
 covariances before they are inverted, in units of the mean variance of the rows."""
 
+# Rows that are centred at once: enough for fast products, little beside all rows.
 _BLOCK_ROWS = 4096
-"""Rows that are centred at once: enough for fast products, little beside all rows."""
 
 
 def shrunk(S: Matrix, intensity: float) -> Matrix:

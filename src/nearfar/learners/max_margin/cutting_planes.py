@@ -22,19 +22,19 @@ from nearfar.numerics.simplex import Point, maximize
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Ints, Matrix, Vector
 
+# How far from the best solution toward the model's minimum the next plane touches (as in OCAS).
 _STEP_TO_NEXT_PLANE = 0.1
-"""How far from the best solution toward the model's minimum the next plane touches (as in OCAS)."""
 
+# Tolerance of the model's minimum, relative to that of the problem: it should hardly add to the
+# gap.
 _MODEL_TOLERANCE = 0.1
-"""Tolerance of the model's minimum, relative to that of the problem: it should hardly add to the
-gap."""
 
+# Iterations without weight after which a plane is dropped; it may come back. Fewer would bring
+# planes back often, more would slow the model down.
 _IDLE_ITERATIONS = 20
-"""Iterations without weight after which a plane is dropped; it may come back. Fewer would bring
-planes back often, more would slow the model down."""
 
+# How far an objective may be below a bound, relative to it, by rounding alone.
 _ROUNDING = 1e-6
-"""How far an objective may be below a bound, relative to it, by rounding alone."""
 
 
 def cut_planes(

@@ -29,10 +29,10 @@ from nearfar.metrics.kernel_map import KERNELS, Kernel, KernelMap, kernel_diagon
 from nearfar.runtime.parameters import check_parameters, choice, integer
 from nearfar.typing import Floats, Ints, Vector
 
+# Negative residuals, relative to the largest K(x, x), that rounding does not explain.
 _NOT_PSD = 1e-8
-"""Negative residuals, relative to the largest K(x, x), that rounding does not explain."""
+# Residuals that differ by less, relative to the largest K(x, x), agree to rounding.
 _SMALLEST_RESIDUAL = 1e-12
-"""Residuals that differ by less, relative to the largest K(x, x), agree to rounding."""
 
 
 class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -68,10 +68,10 @@ from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number
 from nearfar.typing import Ints, Matrix, Vector
 
+# Residual of a basis point, relative to the largest K(x, x), that is not rounding.
 _SMALLEST_RESIDUAL = 1e-10
-"""Residual of a basis point, relative to the largest K(x, x), that is not rounding."""
+# Up to here a multiplier per pair is faster than planes, each of which has D^2 numbers.
 _FEW_PAIRS_PER_FEATURE = 10
-"""Up to here a multiplier per pair is faster than planes, each of which has D^2 numbers."""
 
 
 @learner

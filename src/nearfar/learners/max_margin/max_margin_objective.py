@@ -20,11 +20,11 @@ from nearfar.numerics.edges import edges_of
 from nearfar.rows import Points
 from nearfar.typing import Matrix, Vector
 
+# Largest ratio between the mean squared distance and one at which the problem is solved: beyond
+# it, the squares of both in the objective leave too few digits.
 _LARGEST_RATIO = 1e5
-"""Largest ratio between the mean squared distance and one at which the problem is solved: beyond
-it, the squares of both in the objective leave too few digits."""
+# Width of the interval around the minimum on a line; the next plane corrects the rest.
 _LINE_TOLERANCE = 1e-4
-"""Width of the interval around the minimum on a line; the next plane corrects the rest."""
 
 
 @dataclass(frozen=True, eq=False)

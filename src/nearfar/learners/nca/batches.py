@@ -16,10 +16,10 @@ from nearfar.learners.scaler import Scaler
 from nearfar.rows import Points, Rows
 from nearfar.typing import Ints, Matrix
 
+# Change of the map in a step: larger ones leave more noise, smaller ones need more passes.
 _STEP = 0.03
-"""Change of the map in a step: larger ones leave more noise, smaller ones need more passes."""
+# The usual decay of Adam's moments (Kingma and Ba, ICLR 2015).
 _MOMENTS = (0.9, 0.999)
-"""The usual decay of Adam's moments (Kingma and Ba, ICLR 2015)."""
 
 
 @dataclass(frozen=True)

@@ -56,18 +56,18 @@ from nearfar.numerics.linear_algebra import axes_of_span
 from nearfar.runtime.parameters import ParameterRule, choice, either, integer, number
 from nearfar.typing import Floats, Ints, Matrix
 
+# Rows of each map to begin with, unless `n_components` or `init` say otherwise.
 _MOST_ROWS = 128
-"""Rows of each map to begin with, unless `n_components` or `init` say otherwise."""
 
 _NUMBERS_TRIED = (1, 2, 4)
+# Points that compare these numbers: enough to tell them apart, and most are left to learn from.
 _HELD_OUT_SHARE = 0.25
-"""Points that compare these numbers: enough to tell them apart, and most are left to learn from."""
+# Starts of each number: one unlucky start of the gate should not decide.
 _STARTS_OF_AUTO = 3
-"""Starts of each number: one unlucky start of the gate should not decide."""
+# Members a class needs for some of them to be held out.
 _SMALLEST_CLASS = 4
-"""Members a class needs for some of them to be held out."""
+# The log of the probability of a held-out point is bounded, so that one point cannot decide.
 _SMALLEST_PROBABILITY = 1e-12
-"""The log of the probability of a held-out point is bounded, so that one point cannot decide."""
 
 
 @learner

@@ -26,17 +26,17 @@ from nearfar.numerics.lbfgs import Bounds, lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
+# Length of the paper's fixed steps, which has no value there; larger ones do not settle.
 _PAPER_STEP = 0.02
-"""Length of the paper's fixed steps, which has no value there; larger ones do not settle."""
+# The smallest part of the points, and how much larger each next one is: enough pairs of a class
+# for the maps to come near their end, at a small share of the cost of all pairs.
 _COARSE_ROWS, _ROWS_PER_CLASS, _GROWTH = 1000, 8, 4
-"""The smallest part of the points, and how much larger each next one is: enough pairs of a class
-for the maps to come near their end, at a small share of the cost of all pairs."""
+# Where a part that is not the last ends; the next one goes on.
 _COARSE_TOLERANCE = 1e-3
-"""Where a part that is not the last ends; the next one goes on."""
+# Mean of the gate below which a metric counts as unused.
 _SMALLEST_SHARE = 1e-3
-"""Mean of the gate below which a metric counts as unused."""
+# Iterations after which it is looked at again, as that costs two evaluations.
 _USE_IS_CHECKED = 5
-"""Iterations after which it is looked at again, as that costs two evaluations."""
 
 
 @dataclass(frozen=True)

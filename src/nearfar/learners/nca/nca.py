@@ -52,8 +52,8 @@ from nearfar.runtime.parameters import ParameterRule, choice, integer, number, o
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Matrix, Vector
 
+# Shares of the penalty: directions whose slope is above may be dropped; tried in order.
 _VANISHING = (0.2, 0.5)
-"""Shares of the penalty: directions whose slope is above may be dropped; tried in order."""
 
 Gain = Callable[[Vector], tuple[float, Vector]]
 """log p of the points -> the sum that is maximised, and its derivatives by log p."""

@@ -40,13 +40,13 @@ Gain = Callable[[slice, Matrix], tuple[float, Matrix]]
 """Rows in class order, and log p of these rows under each map -> sum of the gain over the rows, and
 its derivatives by log p (not negative)."""
 
+# Squared length of a direction, relative to the longest, that counts as none: L-BFGS ends before
+# directions that the penalty makes vanish are exactly zero.
 _VANISHED = 1e-5
-"""Squared length of a direction, relative to the longest, that counts as none: L-BFGS ends before
-directions that the penalty makes vanish are exactly zero."""
+# Squared length of a typical direction where maps begin.
 _FIRST_SIZE = 1e-2
-"""Squared length of a typical direction where maps begin."""
+# By bytes of the type: sums above it lost nothing to underflow.
 _SAFE_SUM = {4: 1e-20, 8: 1e-280}
-"""By bytes of the type: sums above it lost nothing to underflow."""
 
 
 @dataclass(frozen=True)

@@ -60,21 +60,21 @@ from nearfar.numerics.edges import SignedEdges
 from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
 from nearfar.typing import Matrix, Vector
 
+# Squared distance below which sqrt(z) is rounded, so that it has a derivative at 0.
 _ROUNDED = 1e-6
-"""Squared distance below which sqrt(z) is rounded, so that it has a derivative at 0."""
+# Penalties that held-out triplets choose from, about a factor of three apart.
 _PENALTIES = {
     "soft_ordinal": (10.0, 3.0, 1.0, 0.3, 0.1),
     "crowd_kernel": (0.5, 0.2, 0.05, 0.01),
     "t_student": (0.5, 0.2, 0.05, 0.01),
 }
-"""Penalties that held-out triplets choose from, about a factor of three apart."""
 _USUAL = {"soft_ordinal": 3.0, "crowd_kernel": 0.05, "t_student": 0.05}
+# With fewer triplets, the penalty is the usual one.
 _FEWEST_TO_HOLD_OUT = 100
-"""With fewer triplets, the penalty is the usual one."""
+# Iterations for each of them: to compare penalties, coordinates need not have settled.
 _PATH_ITERATIONS = 100
-"""Iterations for each of them: to compare penalties, coordinates need not have settled."""
+# Objects up to which the spectral start is found from a dense matrix, which is then no slower.
 _DENSE = 400
-"""Objects up to which the spectral start is found from a dense matrix, which is then no slower."""
 
 Phi = Callable[[Vector], tuple[Vector, Vector]]
 """Squared distances -> a function of them, and its derivative."""

@@ -49,34 +49,34 @@ from nearfar.runtime.deadline import OutOfTimeError, WorkClock, deadline, early_
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.typing import Floats, Matrix
 
+# What is put aside: more makes the expectation sharper and the trial metrics worse, and from fewer
+# rows or constraints an interval says nothing.
 _OUTER_SHARE = 0.25
 _SMALLEST_OUTER = 20
-"""What is put aside: more makes the expectation sharper and the trial metrics worse, and from fewer
-rows or constraints an interval says nothing."""
 
+# Share that a trial fit holds out, and how much is enough: the standard error of a share of 400 is
+# at most 2.5 %. Small sets are held out part by part until all of them were.
 _INNER_SHARE = 0.25
 _ENOUGH = 400
-"""Share that a trial fit holds out, and how much is enough: the standard error of a share of 400 is
-at most 2.5 %. Small sets are held out part by part until all of them were."""
 
+# Rows of trial fits and of the outer part; their cost is bounded whatever the size of the data.
 _MAX_TRIAL_ROWS = 2000
 _MAX_OUTER_ROWS = 2000
-"""Rows of trial fits and of the outer part; their cost is bounded whatever the size of the data."""
 
+# Share of the budget for cross-fitting; two fits of the blend follow.
 _SEARCH_SHARE = 0.45
-"""Share of the budget for cross-fitting; two fits of the blend follow."""
 
+# No fit gets less time: it would end after its first iteration.
 _LEAST_SECONDS = 0.05
-"""No fit gets less time: it would end after its first iteration."""
 
+# A trial fit without an iteration is abandoned after this multiple of its share of the time.
 _PATIENCE = 3.0
-"""A trial fit without an iteration is abandoned after this multiple of its share of the time."""
 
+# Cost of a fit grows like the number of rows to this power; between one and two.
 _COST_EXPONENT = 1.5
-"""Cost of a fit grows like the number of rows to this power; between one and two."""
 
+# A candidate with a smaller share changes the blend less than noise does, but costs two fits.
 _SMALLEST_WEIGHT = 0.02
-"""A candidate with a smaller share changes the blend less than noise does, but costs two fits."""
 
 _NO_TIME, _TOO_SLOW = "no time left", "too slow"
 EUCLIDEAN = "Euclidean"

@@ -32,17 +32,17 @@ from nearfar.typing import Floats, Vector
 MAX_TRIAL_ROWS = 2000
 """The most rows that a trial fit learns from."""
 
+# Rows whose mean squared distance is compared; more of them would change it little.
 _MAX_ROWS = 1000
-"""Rows whose mean squared distance is compared; more of them would change it little."""
 
+# Stages without an improvement after which trial fits end.
 _PATIENCE = 1
-"""Stages without an improvement after which trial fits end."""
 
+# Relative increase of the likelihood for which to double the number of iterations.
 _WORTHWHILE = 1e-3
-"""Relative increase of the likelihood for which to double the number of iterations."""
 
+# Relative accuracy of the likelihood at a stage, far below what is worthwhile.
 _TOLERANCE = 1e-5
-"""Relative accuracy of the likelihood at a stage, far below what is worthwhile."""
 
 Path = tuple[Metric, Generator[tuple[int, Any], None, None]]
 """The prior, and the metrics along a fit, each with its number of iterations."""

@@ -36,17 +36,17 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.typing import Floats, Ints
 
+# Neighbours that vote, as in comparisons.
 _NEIGHBORS = 3
-"""Neighbours that vote, as in comparisons."""
 
+# So many neighbours that three of them are nearly always in a random half of the rows.
 _NEARBY = 24
-"""So many neighbours that three of them are nearly always in a random half of the rows."""
 
+# Random halves whose errors are averaged: their noise is then a fifth of that of one.
 _HALVES = 20
-"""Random halves whose errors are averaged: their noise is then a fifth of that of one."""
 
+# Smallest ratio of the errors with all and with half of the rows.
 _STEEPEST = 0.5
-"""Smallest ratio of the errors with all and with half of the rows."""
 
 
 @dataclass(frozen=True)

@@ -36,38 +36,38 @@ MAX_QUERIES = 500
 MAX_GALLERY = 2000
 """The most rows of a held-out part: a table of their distances has 4 MB."""
 
+# The most held-out constraints: the standard error of a share is then below 0.4 %.
 _CONSTRAINTS = 20_000
-"""The most held-out constraints: the standard error of a share is then below 0.4 %."""
 
+# Weight of a single metric to begin with: neighbours at a quarter of the mean squared distance.
 _FIRST_SCALE = 4.0
-"""Weight of a single metric to begin with: neighbours at a quarter of the mean squared distance."""
 
+# L-BFGS gets the rest of the way from the best power of it.
 _SCALE_FACTOR = 4.0
-"""L-BFGS gets the rest of the way from the best power of it."""
 
+# Beyond it, p is 0 for all but the nearest rows.
 _LARGEST_SCALE = 1e3
-"""Beyond it, p is 0 for all but the nearest rows."""
 
+# Far more iterations than L-BFGS needs for a few weights.
 _MAX_ITER = 200
-"""Far more iterations than L-BFGS needs for a few weights."""
 
+# Accuracy of the weights of several metrics: most are zero, which a coarser one leaves open.
 _TOLERANCE = 1e-7
-"""Accuracy of the weights of several metrics: most are zero, which a coarser one leaves open."""
 
+# exp of less is subnormal in float32, which is slow, and no longer matters in a sum.
 _SMALLEST_EXPONENT = -80.0
-"""exp of less is subnormal in float32, which is slow, and no longer matters in a sum."""
 
+# Probabilities below it are computed from their own largest term.
 _SMALLEST_SUM = 1e-20
-"""Probabilities below it are computed from their own largest term."""
 
+# How far beyond the margins a threshold may be; the sigmoid is 0 or 1 there, to 1e-13.
 _WIDE = 30.0
-"""How far beyond the margins a threshold may be; the sigmoid is 0 or 1 there, to 1e-13."""
 
+# Halvings that take any bracket to the accuracy below, if no step of Newton is inside.
 _BISECTIONS = 60
-"""Halvings that take any bracket to the accuracy below, if no step of Newton is inside."""
 
+# Close to rounding, so that the value is smooth in the weights.
 _THRESHOLD_ACCURACY = 1e-12
-"""Close to rounding, so that the value is smooth in the weights."""
 
 
 class HeldOut(ABC):

@@ -33,18 +33,18 @@ from nearfar.typing import Floats, Ints, Vector
 SCALES = ("unit", "standard", "cosine")
 """What "auto" chooses from; the first one wins ties."""
 
+# The most triplets or pairs that are looked at: the standard error of a share is 0.5 %.
 _CONSTRAINTS = 10_000
-"""The most triplets or pairs that are looked at: the standard error of a share is 0.5 %."""
 
+# Products that the distances of a sample may cost, a fraction of a second.
 _PRODUCTS = 1 << 28
-"""Products that the distances of a sample may cost, a fraction of a second."""
 
+# Rows of a sample: more would cost more than they tell, and fewer tell scales apart by chance.
 _LARGEST_SAMPLE = 1000
 _SMALLEST_SAMPLE = 200
-"""Rows of a sample: more would cost more than they tell, and fewer tell scales apart by chance."""
 
+# Gain that angles must have beyond two standard errors, which vanish where scores are equal.
 _SMALLEST_GAIN = 1e-3
-"""Gain that angles must have beyond two standard errors, which vanish where scores are equal."""
 
 Score = Callable[[Floats], Vector]
 """Scaled rows -> what is averaged to judge them, a number for each row or constraint."""
