@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
@@ -52,6 +58,26 @@ def test_neither_layout_nor_rounding_matters(name, rng):
     assert_close(coordinates(name, np.asfortranarray(X), y, X), expected)
     rounded = X * (1 + 2e-16 * rng.standard_normal(X.shape))
     assert_close(coordinates(name, rounded, y, X), expected)
+
+
+def test_kernels_of_blas_do_not_matter(tmp_path):
+    # The first is that of any processor of the last twenty years, the second that of most.
+    script = f"import test_coordinates; test_coordinates.write_coordinates({str(tmp_path)!r})"
+    written = []
+    for kernel in ("Prescott", "Haswell"):
+        environment = os.environ | {"OPENBLAS_CORETYPE": kernel, "PYTHONPATH": ":".join(sys.path)}
+        subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+        with np.load(tmp_path / "coordinates.npz") as arrays:
+            written.append(dict(arrays))
+    for name, expected in written[0].items():
+        assert_close(written[1][name], expected)
+
+
+def write_coordinates(folder):
+    X, y = WINE
+    warnings.simplefilter("ignore")
+    found = {name: coordinates(name, X, y, X) for name in ("BoostMetric", "GMML", "LMNN", "NCA")}
+    np.savez(Path(folder) / "coordinates.npz", **found)
 
 
 @pytest.mark.parametrize("name", WITHOUT_DRAWS)

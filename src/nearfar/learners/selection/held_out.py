@@ -143,6 +143,7 @@ class HeldOutRows(HeldOut):
 
     def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
         """Sum over the queries of log p, or of the mean log p."""
+        # Kernels of BLAS round float32 differently, and the search would end at other weights.
         H = np.einsum("k,kij->ij", w.astype(tables.dtype), tables)
         if self.own is not None:
             H[np.arange(len(H)), self.own] = np.inf
@@ -165,7 +166,6 @@ class HeldOutRows(HeldOut):
             q = self.near / self.near.sum(axis=1, keepdims=True)
             values = -log_all - (q * np.where(self.near > 0, H, 0)).sum(axis=1)
             p -= q
-        # Of a sum over all of them in float32, cancellation would leave few digits.
         gradient = np.einsum("kij,ij->ki", tables, p).sum(axis=1, dtype=np.float64)
         return float(values.sum(dtype=np.float64)), gradient
 
