@@ -98,7 +98,7 @@ def leading_block(A: Matrix, size: int) -> tuple[Vector, Matrix]:
     return values[::-1], signed(vectors.T[::-1])
 
 
-def signed(rows: Floats) -> Floats:
+def signed(rows: Matrix) -> Matrix:
     """Return a vector, or each row, with the sign that makes its largest entry positive.
 
     Of entries that differ by rounding the first counts as the largest.
@@ -227,8 +227,7 @@ def axes_of_span(X: Matrix) -> Matrix:
     array([0.6, 0.8, 0. ])
     """
     _, size, axes = np.linalg.svd(X, full_matrices=False)
-    n_axes = np.count_nonzero(size > max(X.shape) * np.finfo(float).eps * size[0])
-    n_axes = max(1, n_axes)
+    n_axes = max(1, int(np.count_nonzero(size > max(X.shape) * np.finfo(float).eps * size[0])))
     return np.ascontiguousarray(determined(size[:n_axes], axes[:n_axes]).T)
 
 
