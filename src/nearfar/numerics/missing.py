@@ -51,8 +51,8 @@ def naming_remedies() -> Iterator[None]:
         message = str(error)
         if "could not convert string" in message or "could not be promoted" in message:
             raise ValueError(
-                f"X has columns that are not numbers ({message.partition('. ')[0]}). Encode them, for example with "
-                "Columns.fit(X).column_transformer() of nearfar.columns."
+                f"X has columns that are not numbers ({message.partition('. ')[0]}). Encode them, "
+                "for example with Columns.fit(X).column_transformer() of nearfar.columns."
             ) from error
         if " contains NaN." in message:
             raise ValueError(
