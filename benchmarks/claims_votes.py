@@ -4,8 +4,9 @@
 - Tables: stratified splits, three quarters to learn from. Bins are the numbers of votes for the
   class that won. Shares of votes are what `predict_proba` stated before it was calibrated.
 - Strangers: tables without one of their classes. Rows of it are strangers; held-out rows of the
-  others raise false alarms. Penguins are those of the PyPI package palmerpenguins. Isolation forest and LOF (scikit-learn's, on standardised columns)
-  alarm as often on the same rows: their thresholds are set there, which favours them.
+  others raise false alarms. Isolation forest and LOF (scikit-learn's, on standardised columns)
+  alarm as often on the same rows: their thresholds are set there, which favours them. Penguins are
+  those of the PyPI package palmerpenguins.
 
 Raw results are appended to results/claims_votes.jsonl with commit and parameters, and a run goes on
 where the last one ended. --show prints the tables in docs/reference/claims.md from what is there.
