@@ -82,9 +82,9 @@ class Reliability:
     >>> from nearfar.evaluate.neighbor_votes import Reliability
     >>> print(Reliability(np.array([0, 40, 160]), np.array([0, 24, 152])))
     votes for the winner  held-out rows  right  stated
-    1 of 3                            0      -    25 %
-    2 of 3                           40   60 %    60 %
-    3 of 3                          160   95 %    95 %
+    1 of 3                            0      -  25.0 %
+    2 of 3                           40   60 %  59.5 %
+    3 of 3                          160   95 %  94.8 %
     """
 
     counted: Ints
@@ -152,7 +152,7 @@ class Reliability:
                 f"{votes} of {k}",
                 str(n),
                 f"{100 * right / n:.0f} %" if n else "-",
-                f"{100 * rate:.0f} %",
+                f"{100 * rate:.1f} %",
             )
             for votes, (n, right, rate) in enumerate(
                 zip(self.counted, self.right, self.rates, strict=True), start=1
