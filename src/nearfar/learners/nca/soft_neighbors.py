@@ -40,9 +40,9 @@ Gain = Callable[[slice, Matrix], tuple[float, Matrix]]
 """Rows in class order, and log p of these rows under each map -> sum of the gain over the rows, and
 its derivatives by log p (not negative)."""
 
-# Squared length of a direction, relative to the longest, that counts as none: L-BFGS ends before
-# directions that the penalty makes vanish are exactly zero.
-_VANISHED = 1e-5
+VANISHED = 1e-5
+"""Squared length of a direction, relative to the longest, that counts as none: L-BFGS ends before
+directions that the penalty makes vanish are exactly zero."""
 # Squared length of a typical direction where maps begin.
 _FIRST_SIZE = 1e-2
 # By bytes of the type: sums above it lost nothing to underflow.
@@ -215,13 +215,13 @@ def has_enough_classes(y: Ints) -> bool:
     return len(sizes) > 1 and bool(sizes.max() > 1)
 
 
-def nonzero_rows(L: Matrix, largest: float) -> Matrix:
+def nonzero_rows(L: Matrix, largest: float, share: float = VANISHED) -> Matrix:
     """Drop directions that the penalty on rank has made vanish.
 
-    Those are the ones whose squared length is tiny compared with `largest`, or with the first map.
+    Those are the ones whose squared length is at most a share of `largest`, or of the first map's.
     """
     _, size, axes = np.linalg.svd(L, full_matrices=False)
-    kept = size**2 > _VANISHED * max(largest, _FIRST_SIZE)
+    kept = size**2 > share * max(largest, _FIRST_SIZE)
     return np.asarray(size[kept, None] * axes[kept]) if kept.any() else np.zeros((1, L.shape[1]))
 
 
