@@ -132,7 +132,7 @@ def test_equally_distant_rows_come_in_random_order(k, kind):
     assert 4 < sum(winners) < 36
 
 
-def test_max_margin_has_the_papers_C():
+def test_max_margin_has_the_papers_penalty():
     """Distances are not divided by their mean, but on raw rows where that cannot be solved."""
     own = [t for t in TASKS if t.cell.startswith("maxmargin/") and t.variant == "paper"]
     divided = {t.cell.split("/")[2] for t in own if t.parameters.get("scale", "auto") is not None}

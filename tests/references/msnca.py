@@ -2,7 +2,8 @@
 
 Equation numbers are the paper's: (9) gate, (11) objective, (15) gate gradient, (16) metric
 gradient, (17) signs, (18) clipping.  Points are the rows of X (n, D), already centred and scaled;
-component s has the metric Ms[s] (D, D) and the gate V[s] (D,), b[s]; in what is printed, V[s] (D + 1,).  A point whose class has no
+component s has the metric Ms[s] (D, D) and the gate V[s] (D,), b[s]; `printed_run` has both in
+V[s] (D + 1,).  A point whose class has no
 second member is left out of every sum over i, but stays among the neighbours of the others.
 """
 

@@ -26,12 +26,18 @@ Where nearfar departs from the paper, and why:
   it; it is divided by what makes the penalty one. Of `n_init` starts the one with the best
   objective is kept.
 - Maps begin with no more than the 128 principal axes of the points: sparse metrics have fewer.
+- Of more than 2,000 points, some 2,000 are counted in sums over i, whose neighbours all points are
+  (`mixture_problem.coarse_to_fine`).
 - Fewer points than features: maps are of coordinates in the space that the points span, as the
   penalty on the trace leaves nothing elsewhere. The gate, whose penalty is on single features, is
   still one of all features.
 
-``variant="paper"`` is the paper's form: distances divided by |M|_F (kept at 1), penalties on the
-sum, fixed steps, negative eigenvalues cut off (18).
+``variant="paper"`` takes the steps of section 3.3 as they are printed: distances divided by |M_s|_F,
+which is never rescaled, penalties on the sum over points, b_s among the penalised coefficients,
+sign(0) = 1, fixed steps, negative eigenvalues cut off (18). Not printed, and as above: the start and
+that points are centred, with a mean variance of one (``scale=None`` leaves it as it is). There are
+`max_iter` steps; points without another member of their class, whose p_s is zero, are not counted;
+more than 1,000 points are in float32.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.learners.map_learner import MapProblem
 from nearfar.metrics.metric import Metric
@@ -78,6 +79,8 @@ class SoftNeighbors:
         Class codes.
     axes : array of shape (n_features, n_axes), optional
         Orthonormal axes of the space in which points differ; maps are then of coordinates in it.
+    anchors : array of bool of shape (n_samples,), optional
+        Which points are counted; by default all. The others are their neighbours.
 
     Attributes
     ----------
@@ -86,15 +89,21 @@ class SoftNeighbors:
     X : array of shape (n_samples, n_features or n_axes)
         What is mapped: these points, or their coordinates.
     counted : array of bool of shape (n_samples,)
-        Which of them have another member of their class.
+        Which of them are counted, and have another member of their class.
     """
 
-    def __init__(self, X: Floats, y: Ints, axes: Matrix | None = None) -> None:
-        self.classes = PairTiles(y)
+    def __init__(
+        self,
+        X: Floats,
+        y: Ints,
+        axes: Matrix | None = None,
+        anchors: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.classes = PairTiles(y, anchors)
         self.X = self.features = np.ascontiguousarray(X[self.classes.order])
         if axes is not None:
             self.X = self.features @ axes.astype(X.dtype, copy=False)
-        self.counted = self.classes.size_of_each > 1
+        self.counted = self.classes.counted
         self._shifts: dict[int, Matrix] = {}
         check_classes(y)
 
