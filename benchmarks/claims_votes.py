@@ -126,8 +126,8 @@ def claims(learner: Any, X: Array, y: Array, X_test: Array, y_test: Array, group
     """Count claims by the votes for the winner: rows, sum of the claims, and right ones."""
     classifier = MetricNeighborsClassifier(learner, n_neighbors=N_NEIGHBORS)
     classifier.fit(X, y, groups=groups)
-    claimed = classifier.predict_proba(X_test).max(axis=1)
-    right = classifier.predict(X_test) == y_test
+    stated = classifier.predict_proba(X_test)
+    claimed, right = stated.max(axis=1), classifier.classes_[stated.argmax(axis=1)] == y_test
     neighbors = kneighbors(classifier.metric_, X, X_test, n_neighbors=N_NEIGHBORS)[1]
     votes = N_NEIGHBORS * class_shares(y[neighbors], len(classifier.classes_)).max(axis=1)
     bins = []
