@@ -155,7 +155,7 @@ def gains(rng: Random, features: Any) -> Row:
         methods = {method.name: method for method in default_methods(chosen)}
         scaler = Scaler.fit(X, "standard")
         errors = []
-        for name in (found.reference.name, verdict.method):
+        for name in (found.reference.name, str(verdict.method)):
             parts = (X, fresh) if methods[name].raw else map(scaler.transform, (X, fresh))
             seen, new = parts
             distance = methods[name].fit_to(seen, y)

@@ -23,7 +23,7 @@ from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
 from nearfar.evaluate.measures import measures_for
 from nearfar.learners.pipelines import Estimator
-from nearfar.numerics.missing import refuse_masked, refuse_missing
+from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.typing import Floats
@@ -158,7 +158,8 @@ def compare(
         X = made.fitted(np.arange(_num_samples(X)), y)(np.arange(_num_samples(X)))
     if kind == "labels":
         refuse_missing(y, "y")
-        points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        with naming_remedies():
+            points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         labels = np.asarray(y)
     elif split == "classes":
         raise ValueError(
@@ -166,7 +167,8 @@ def compare(
             "by anchor."
         )
     else:
-        points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        with naming_remedies():
+            points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
     supervision = Supervision.of(y if labels is None else codes, len(points), groups=groups)
     known, copies = _together(points, supervision, cv)
     task: ComparisonTask

@@ -32,7 +32,7 @@ from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import as_metric
-from nearfar.numerics.missing import refuse_masked
+from nearfar.numerics.missing import naming_remedies, refuse_masked
 from nearfar.runtime.metric_learn_names import with_hints
 from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
 from nearfar.typing import Array, Floats, Vector
@@ -219,7 +219,10 @@ class PairVerifier(BaseEstimator):
             validate_data(self, X, skip_check_array=True)
             points = comparable_rows(X)
         else:
-            points = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+            with naming_remedies():
+                points = validate_data(
+                    self, X, dtype=[np.float64, np.float32], ensure_min_samples=2
+                )
         parts, labels = self._split(points, y, check_random_state(self.random_state))
         metric = self.metric
         if metric is None:
@@ -286,7 +289,8 @@ class PairVerifier(BaseEstimator):
             assert_all_finite(points, input_name="X")
         else:
             refuse_masked(X, "X")
-            points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+            with naming_remedies():
+                points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.metric_.pair_distances(points, pairs)
 
     def score(self, X: ArrayLike, y: Pairs | ConstraintsOver) -> float:
