@@ -119,7 +119,7 @@ def learners() -> dict[str, Any]:
 def parameters() -> Row:
     """What results depend on, as text."""
     learned = {name: repr(MetricNeighborsClassifier(each)) for name, each in learners().items()}
-    return {**learned, "n_neighbors": N_NEIGHBORS, "levels": LEVELS, "most rows": MOST_ROWS}
+    return {**learned, "n_neighbors": N_NEIGHBORS, "levels": list(LEVELS), "most rows": MOST_ROWS}
 
 
 def claims(learner: Any, X: Array, y: Array, X_test: Array, y_test: Array, groups: Any) -> Row:
@@ -247,7 +247,7 @@ def main() -> None:
     parser.add_argument("--toy", action="store_true", help="one draw of some of them")
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of each regime")
     parser.add_argument("--show", action="store_true", help="only print what is there")
-    parser.add_argument("--only", default="", help="what results begin with")
+    parser.add_argument("--only", default="", help="what results begin with, or several of these with | between")
     arguments = parser.parse_args()
     regimes = [f"regime: {name}" for name in TABLES if name != UNNAMED]
     splits = [f"strangers: {name}" for name in LEFT_OUT]
@@ -259,7 +259,7 @@ def main() -> None:
     if not arguments.show:
         RESULTS.parent.mkdir(exist_ok=True)
         done = {(row["what"], row["draw"]) for row in stored()}
-        wanted = [what for what in times if what.startswith(arguments.only)]
+        wanted = [what for what in times if what.startswith(tuple(arguments.only.split("|")))]
         with RESULTS.open("a") as file:
             for number in range(max(times[what] for what in wanted)):
                 for what in wanted:

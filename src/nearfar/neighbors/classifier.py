@@ -39,7 +39,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     calibrate : bool, default=True
         Whether `predict_proba` returns probabilities, calibrated on rows that took no part. The
         metric is learned again for that, from four fifths of the rows at a time, until 1000 rows
-        have been left out: five times for small tables, once for large ones. Otherwise
+        have been left out: five times for small tables, once for large ones. (`AutoMetric` puts
+        rows aside itself.) Otherwise
         `predict_proba` returns shares of votes, which claim too much.
 
     Attributes
@@ -122,10 +123,14 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             metric = self._learn(points[rows], labels[rows], own)[1]
             return self._shares(Gallery(metric, points[rows]), self._codes[rows], points[asked])
 
-        self.reliability_ = None
-        if self.calibrate:
+        self.reliability_, k = None, self.n_neighbors
+        neighbors, actual = getattr(self.learner_, "held_out_votes_", None) or ([[]], None)
+        if self.calibrate and len(neighbors[0]) >= k and not self._soft(self.metric_):
+            shares = class_shares(neighbors[:, :k], len(self.classes_))
+            self.reliability_ = Reliability.of(shares, actual, k)
+        elif self.calibrate:
             held_out = cross_fitted(votes_of, points, self._codes, known)
-            self.reliability_ = held_out and Reliability.of(*held_out, self.n_neighbors)
+            self.reliability_ = held_out and Reliability.of(*held_out, k)
         return self
 
     def predict(self, X: ArrayLike) -> Array:
