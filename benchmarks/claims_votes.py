@@ -247,7 +247,7 @@ def main() -> None:
     parser.add_argument("--toy", action="store_true", help="one draw of some of them")
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of each regime")
     parser.add_argument("--show", action="store_true", help="only print what is there")
-    parser.add_argument("--only", default="", help="what results begin with, or several of these with | between")
+    parser.add_argument("--only", default="", help="beginnings of what to run, with | between")
     arguments = parser.parse_args()
     regimes = [f"regime: {name}" for name in TABLES if name != UNNAMED]
     splits = [f"strangers: {name}" for name in LEFT_OUT]
