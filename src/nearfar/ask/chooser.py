@@ -214,6 +214,7 @@ class Chooser:
         *,
         person: str = "",
         weight: float = 1,
+        seconds: float | None = None,
     ) -> None:
         """Add an answer.
 
@@ -224,6 +225,8 @@ class Chooser:
         answer : {"left", "right", "unsure"} or {"same", "different", "unsure"}
         person : str
         weight : float, default=1
+        seconds : float, optional
+            How long the question was on the screen.
         """
         if not isinstance(question, Question):
             question = Question(tuple(int(row) for row in question))
@@ -233,7 +236,7 @@ class Chooser:
         if not 0 <= min(rows) <= max(rows) < self.n_objects:
             raise ValueError(f"Objects are 0 to {self.n_objects - 1}; got {rows}.")
         check_parameters({"answer": choice(*ANSWERS[self.kind])}, {"answer": answer})
-        self.judgements.append(Judgement(question, answer, person, weight))
+        self.judgements.append(Judgement(question, answer, person, weight, seconds))
         if len(self.judgements) >= self.model.next_choice:
             self.learn()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearfar.ask.chooser import Chooser
-from nearfar.ask.progress import Progress, measure, people
-from nearfar.ask.store import OPEN, Asked, Store
+from nearfar.ask.progress import Person, Progress, measure, people
+from nearfar.ask.store import OPEN, Asked, Store, StoreError
 from nearfar.typing import Floats, Json
 
 # Answers between two measurements of progress, which take longer than a question.
@@ -77,13 +78,15 @@ class Collection:
     seed: int | None = None
     chooser: Chooser = field(init=False)
     progress: Progress = field(init=False)
+    people: list[Person] = field(init=False)
 
     def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self._measuring = threading.Lock()
         self.chooser = self._new_chooser(self.seed)
         for each in self.store.answers():
-            self.chooser.add(each.asked.question, each.answer, person=each.asked.person)
+            asked = each.asked
+            self.chooser.add(asked.question, each.answer, person=asked.person, seconds=each.seconds)
         self._measured = 0
         self.measure()
 
@@ -104,7 +107,7 @@ class Collection:
             asked = {each.id: each for each in self.store.open_questions(person)}
             if not self.store.answer(person, question, answer, seconds):
                 return False
-            self.chooser.add(asked[question].question, answer, person=person)
+            self.chooser.add(asked[question].question, answer, person=person, seconds=seconds)
         return True
 
     def undo(self, person: str, question: str) -> bool:
@@ -130,8 +133,11 @@ class Collection:
             copy = self.snapshot()
             self._measured = len(copy.judgements)
             self.progress = measure(copy)
-            weights = {person.name: person.weight for person in people(copy)}
-            self.store.set_weights(weights)
+            self.people = people(copy)
+            weights = {person.name: person.weight for person in self.people}
+            # Weights are measured again; a full disk must not end this.
+            with contextlib.suppress(StoreError):
+                self.store.set_weights(weights)
             if any(weights.values()):
                 with self._lock:
                     self.chooser.weigh(weights)

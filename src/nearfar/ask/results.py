@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.ask.chooser import Chooser
 from nearfar.ask.collection import Collection
-from nearfar.ask.progress import MORE, Person, Progress, learning_curve, measure, people
+from nearfar.ask.progress import LATELY, Person, Progress, learning_curve, measure, people
 from nearfar.learners.boosting import BoostMetric
 from nearfar.learners.classic import ITML
 from nearfar.metrics.metric import Metric
@@ -56,9 +56,11 @@ def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
     if progress.ceiling is not None:
         low, high = progress.ceiling
         rows.append(["Highest possible", f"{100 * low:.0f} to {100 * high:.0f} %"])
-    if progress.gain is not None:
-        points = f"{100 * progress.gain:+.1f} points"
-        rows.append([f"Expected with another {MORE} answers", points])
+    if progress.lately is not None:
+        value, low, high = (100 * each for each in progress.lately)
+        rows.append(
+            [f"Added by the last {LATELY}", f"{value:+.0f} points ({low:.0f} to {high:.0f})"]
+        )
     ceiling = f"The highest possible agreement is that of {progress.n_repeats} repeated questions."
     lines = [
         f"Answers to {progress.agreement.n} random questions, each predicted from answers to "
@@ -134,7 +136,7 @@ def _people(persons: list[Person]) -> Table:
             str(person.n_answers),
             str(person.agreement) if person.agreement.n else "",
             f"{person.weight:.2f}",
-            "answers at random" if person.at_random else "",
+            "; ".join(person.notes),
         ]
         for person in persons
     ]

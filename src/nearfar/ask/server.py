@@ -13,11 +13,11 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -38,7 +38,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nearfar.ask.collection import Collection
 from nearfar.ask.results import results_page
-from nearfar.ask.store import StoreError
+from nearfar.ask.store import StoreError, StoreUnavailableError
 from nearfar.typing import Json
 
 LARGEST_BODY, LONGEST_ADDRESS = 2048, 256
@@ -148,7 +148,6 @@ class _Pages:
                 "answered_by_all": sum(counts.values()),
                 "last": collection.store.last_answer(person),
                 "progress": progress.standing,
-                "enough": progress.enough,
                 "results": f"/results/{collection.store.results_key}" if self.local else None,
             }
 
@@ -179,7 +178,7 @@ class _Pages:
         if pictures is None or number >= len(pictures):
             raise HTTPException(404, "There is no such picture.")
         path = pictures[number]
-        if not path.is_file():
+        if not os.access(path, os.R_OK):
             raise HTTPException(404, "There is no such picture.")
         headers = {**_HEADERS, "Cache-Control": "private, max-age=3600"}
         headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
@@ -214,7 +213,7 @@ def _plain(text: str, kind: str) -> Response:
 async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]:
     """Read a small JSON object from a page of this server."""
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
         raise HTTPException(403, "This request is from another page.")
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "Send JSON.")
@@ -230,7 +229,11 @@ async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]
         if name not in sent and kind is not float:
             raise HTTPException(400, f"{name} is missing.")
         allowed = (int, float) if kind is float else kind
-        if name in sent and not isinstance(sent[name], allowed):
+        value = sent.get(name, "")
+        if name in sent and not isinstance(value, allowed):
+            raise HTTPException(400, f"{name} is of another kind.")
+        # Halves of characters are JSON, but no text. Ids and answers are plain letters.
+        if isinstance(value, str) and not value.isascii():
             raise HTTPException(400, f"{name} is of another kind.")
     return sent
 
@@ -238,7 +241,7 @@ async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]
 async def _refused(_: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return _error(error.status_code, error.detail)
-    return _error(400, str(error))
+    return _error(503 if isinstance(error, StoreUnavailableError) else 400, str(error))
 
 
 class _Bounded:

@@ -28,6 +28,9 @@ OPEN = 2
 LONGEST_ANSWER_SECONDS = 86_400.0
 """A page that was open for more than a day says nothing about an answer."""
 
+# Seconds to wait for another program that writes; everybody waits meanwhile, and tries again.
+_PATIENCE = 0.25
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS objects (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -60,6 +63,10 @@ CREATE INDEX IF NOT EXISTS questions_of_people ON questions (person, number);
 
 class StoreError(ValueError):
     """A request that the store refuses."""
+
+
+class StoreUnavailableError(StoreError):
+    """The file cannot be read or written now: the disk is full, say, or another program has it."""
 
 
 @dataclass(frozen=True)
@@ -135,21 +142,24 @@ class Store:
         if not create and not self.path.is_file():
             raise StoreError(f"There is no file {self.path}.")
         self._lock = threading.RLock()
-        self._db = sqlite3.connect(
-            self.path, isolation_level=None, check_same_thread=False, timeout=30
-        )
         try:
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute("PRAGMA foreign_keys=ON")
+            self._db = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, timeout=_PATIENCE
+            )
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}.") from error
+        try:
+            with self._available() as db:
+                for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                    db.execute(f"PRAGMA {setting}")
             if create:
                 with self._change() as db:
                     for statement in _SCHEMA.split(";\n"):
                         db.execute(statement)
             self._facts()
-        except sqlite3.DatabaseError as error:
+        except StoreError:
             self._db.close()
-            raise StoreError(f"{self.path} has no judgements: {error}.") from error
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -159,18 +169,30 @@ class Store:
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
         """Make a change that is on the disk, or not made at all."""
+        with self._available() as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _available(self) -> Iterator[sqlite3.Connection]:
+        """Use the file, or say why that is not possible now."""
         with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise StoreUnavailableError(
+                    f"{self.path.name} cannot be used for answers now: {error}."
+                ) from error
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._lock:
-            return self._db.execute(query, values).fetchall()
+        with self._available() as db:
+            return db.execute(query, values).fetchall()
 
     def _facts(self) -> dict[str, str]:
         return dict(self._rows("SELECT name, value FROM facts"))
