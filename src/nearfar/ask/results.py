@@ -57,10 +57,7 @@ def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
         low, high = progress.ceiling
         rows.append(["Highest possible", f"{100 * low:.0f} to {100 * high:.0f} %"])
     if progress.lately is not None:
-        value, low, high = (100 * each for each in progress.lately)
-        rows.append(
-            [f"Added by the last {LATELY}", f"{value:+.0f} points ({low:.0f} to {high:.0f})"]
-        )
+        rows.append([f"Change by the last {LATELY} answers", str(progress.lately)])
     ceiling = f"The highest possible agreement is that of {progress.n_repeats} repeated questions."
     lines = [
         f"Answers to {progress.agreement.n} random questions, each predicted from answers to "
