@@ -1,7 +1,7 @@
 """What the page of questions states, beside the truth.
 
 The people of `benchmarks/ask.py` answer chosen questions, of which 20 % are random. After some
-answers (a number drawn between 80 and 300; eggs 1,200 to 1,800), the agreement on random questions
+answers (a number drawn between 80 and 300), the agreement on random questions
 and how the last 50 answers changed it are stated with 90 % intervals. The truth is the agreement
 with people's answers to 3,000 test questions, which nobody was asked, of a fit to all answers, and
 of one without the last 50. Nobody goes by the side here, so that every note about that is a false
@@ -28,7 +28,7 @@ from nearfar.ask import Chooser, Judgement
 from nearfar.ask.progress import LATELY, Rise, measure, without_looking
 from nearfar.runtime.threads import limited_threads
 
-ANSWERS = {"shoes": (80, 300), "eggs": (1200, 1800), "simulated": (80, 300)}
+ANSWERS = {"shoes": (80, 300), "simulated": (80, 300)}
 HABITS = {"left in 100 %": 1.0, "left in 90 %": 0.8, "left in 75 %": 0.5, "left in 55 %": 0.1}
 """Habits of people who go by the side, and the share of answers that do."""
 LENGTHS = (20, 40, 100, 200)

@@ -48,7 +48,7 @@ def results_page(collection: Collection) -> str:
 
 def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
     if progress.agreement is None or progress.before is None:
-        return [Text(["There are too few answers to random questions to say how good they are."])]
+        return [Text(["There are too few answers to say how good they are, or no vectors."])]
     rows = [
         ["After learning", str(progress.agreement)],
         ["Before", str(progress.before)],
