@@ -105,7 +105,7 @@ def table_of(name: str) -> tuple[Array, Array]:
 
 def penguins() -> tuple[Array, Array]:
     """Return the four measurements of the PyPI package palmerpenguins."""
-    from palmerpenguins import load_penguins
+    from palmerpenguins import load_penguins  # type: ignore[import-not-found]
 
     table = load_penguins().dropna(subset=["bill_length_mm"])
     names = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]

@@ -124,13 +124,14 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             return self._shares(Gallery(metric, points[rows]), self._codes[rows], points[asked])
 
         self.reliability_, k = None, self.n_neighbors
-        neighbors, actual = getattr(self.learner_, "held_out_votes_", None) or ([[]], None)
-        if self.calibrate and len(neighbors[0]) >= k and not self._soft(self.metric_):
-            shares = class_shares(neighbors[:, :k], len(self.classes_))
-            self.reliability_ = Reliability.of(shares, actual, k)
+        aside: tuple[Ints, Ints] | None = getattr(self.learner_, "held_out_votes_", None)
+        held_out: tuple[Array, Ints] | None = None
+        if self.calibrate and aside and aside[0].shape[1] >= k and not self._soft(self.metric_):
+            held_out = class_shares(aside[0][:, :k], len(self.classes_)), aside[1]
         elif self.calibrate:
             held_out = cross_fitted(votes_of, points, self._codes, known)
-            self.reliability_ = held_out and Reliability.of(*held_out, k)
+        if held_out is not None:
+            self.reliability_ = Reliability.of(*held_out, k)
         return self
 
     def predict(self, X: ArrayLike) -> Array:
