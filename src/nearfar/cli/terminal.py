@@ -2,8 +2,9 @@
 
 `command` wraps every command; `command_line` is the running one as text, to run again.
 
-Exit codes: 0 success; 2 the request cannot be met; 3 no metric is better than Euclidean distance;
-4 the time was too short to tell; 130 interrupted.
+Exit codes: 0 success; 2 the request cannot be met; 3 no metric is better than Euclidean distance,
+or no adapter than untouched vectors; 4 the time was too short to tell, or adapting does harm;
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from nearfar.runtime.option_names import options_of_command_line
 from nearfar.runtime.progress import Bars, Lines, progress_display
 
 FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
+WORSE = 4
 
 
 class UserError(Exception):
