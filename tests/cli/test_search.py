@@ -122,9 +122,7 @@ def test_searches_that_cannot_tell_write_nothing(run: Any, weights: Floats, fold
     assert Path("old.safetensors").read_bytes() == b"of last night"
 
 
-def test_an_adapter_is_not_judged_by_what_it_was_learned_from(
-    run: Any, weights: Floats
-) -> None:
+def test_an_adapter_is_not_judged_by_what_it_was_learned_from(run: Any, weights: Floats) -> None:
     lines = Path("qrels.txt").read_text().splitlines(keepends=True)
     Path("first.txt").write_text("".join(lines[:50]))
     run("adapt", "q.npz", "d.npz", "--qrels", "first.txt", "--out", "a.safetensors")

@@ -51,9 +51,7 @@ def scifact(folder):
 def test_scifact_gains_for_seen_documents_and_keeps_the_others(data_folder: Path) -> None:
     Q, X, train, test = scifact(data_folder)
     adapter = RetrievalAdapter(score="cosine").fit(Q, X, train)
-    seen = np.isin(
-        test.queries, test.query[np.isin(test.document, np.unique(train.document))]
-    )
+    seen = np.isin(test.queries, test.query[np.isin(test.document, np.unique(train.document))])
     before = ndcg(test, Q, X)
     after = ndcg(test, adapter.transform_queries(Q), adapter.transform_documents(X))
     assert seen.mean() == pytest.approx(0.65, abs=0.01)

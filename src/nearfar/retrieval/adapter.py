@@ -421,9 +421,9 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
                 parameters["answers"] = "unseen"
             adapter = cls(**parameters)
             adapter._check_parameters()
-            parts = {name: chosen.pop(name, None) for name in ("seen", "unseen")}
-            held_out = {name: part and HeldOut(**part) for name, part in parts.items()}
-            adapter.chosen_ = Choice(**chosen, **held_out)
+            for part in ("seen", "unseen"):
+                chosen[part] = HeldOut(**chosen[part]) if chosen.get(part) else None
+            adapter.chosen_ = Choice(**chosen)
             adapter.temperature_ = float(state["temperature"])
         except (TypeError, LookupError, ValueError) as error:
             raise ValueError(f"{path}: not a valid adapter: {error}.") from error

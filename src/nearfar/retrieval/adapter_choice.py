@@ -245,7 +245,7 @@ def _folds(
     seen = np.concatenate([relevance.sharing(test, train) for train, test in folds])
     if answers == "seen" and not seen.any():
         raise ValueError('No document is relevant to two queries; use answers="all".')
-    if answers == "seen" or not few_unseen(np.count_nonzero(~seen), len(seen)):
+    if answers == "seen" or not few_unseen(seen):
         return folds, []
     return folds, unseen_folds(relevance, n_folds, random_state, enough=ENOUGH_UNSEEN)
 

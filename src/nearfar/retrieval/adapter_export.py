@@ -89,7 +89,7 @@ class AdapterExport:
 
         if X is None:
             raise ValueError("The index of an adapter has documents in it; pass them as X.")
-        rows = X if is_frame(X) else as_vectors(X, "X")
+        rows: Any = X if is_frame(X) else as_vectors(X, "X")
         return faiss_search_index(self.query_map, rows, self.transform_documents, index)
 
     def to_sql(self, column: str | None, *, dialect: str = "duckdb") -> SqlSearch:

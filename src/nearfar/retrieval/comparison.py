@@ -178,7 +178,9 @@ def compare_retrieval(
     def results(some: Bools, *, grouped: bool) -> list[SearchResult]:
         rows = np.flatnonzero(some)[np.argsort(queries[some])]
         groups = group[rows] if grouped else None
-        judged = {name: JudgedRanking(each.take(rows), relevance) for name, each in rankings.items()}
+        judged = {
+            name: JudgedRanking(each.take(rows), relevance) for name, each in rankings.items()
+        }
         return [scored(n, each, k, seconds.get(n, 0.0), groups) for n, each in judged.items()]
 
     counted = (fold < len(folds)) & (seen | (answers != "seen"))
@@ -247,9 +249,7 @@ def _common(named: Mapping[str, Adapter], parameter: str, default: Any) -> Any:
     return values.pop()
 
 
-def _not_learned_from(
-    Q: Floats, relevance: Relevance, named: Mapping[str, Adapter]
-) -> Relevance:
+def _not_learned_from(Q: Floats, relevance: Relevance, named: Mapping[str, Adapter]) -> Relevance:
     """Leave out the queries that adapters were learned from which are not fitted again."""
     learned = [
         getattr(adapter.estimator, "learned_queries_", np.empty(0))
@@ -277,9 +277,7 @@ def _not_learned_from(
     return relevance.subset(queries[~known])
 
 
-def _for_known_documents(
-    X: Floats, relevance: Relevance, named: Mapping[str, Adapter]
-) -> Bools:
+def _for_known_documents(X: Floats, relevance: Relevance, named: Mapping[str, Adapter]) -> Bools:
     """Tell which queries have a relevant document that an adapter has learned from."""
     learned = [
         getattr(adapter.estimator, "learned_documents_", np.empty(0))
@@ -366,7 +364,7 @@ def _folds(
     seen = np.concatenate([relevance.sharing(test, train) for train, test in folds])
     if answers == "seen" and not seen.any():
         raise ValueError('No document is relevant to two queries; use answers="all".')
-    needed = answers == "all" and few_unseen(np.count_nonzero(~seen), len(seen))
+    needed = answers == "all" and few_unseen(seen)
     return folds, apart if needed else []
 
 

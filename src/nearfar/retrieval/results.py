@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearfar.comparison.gains import Gain, Observed, expected_gains, observe_rows
+from nearfar.comparison.gains import PRIOR_MEAN, Gain, Observed, expected_gains, observe_rows
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.verdict import CLEAR, EVEN, PROBABLE, Category, Verdict, categorise
 from nearfar.comparison.verdict_wording import search_headline
@@ -265,10 +265,11 @@ class SearchComparison(ResultsTable[SearchResult]):
         untouched, result = results[self.untouched.name], results[name]
         before, after = untouched.means[self.measure], result.means[self.measure]
         observed = self._observed(result, untouched)
-        # Neither side is expected to be better, so that losses are estimated as gains are.
-        size = replace(observed, gain=abs(observed.gain))
-        loss = 1 - min(before, after)
-        (found,) = expected_gains([size], loss, NDCG.spreads, prior_mean=0.0)
+        # Searches for unseen documents are not expected to gain, so that losses are estimated as
+        # gains are.
+        size, loss = replace(observed, gain=abs(observed.gain)), 1 - min(before, after)
+        expected = PRIOR_MEAN if documents == "seen" and observed.gain > 0 else 0.0
+        (found,) = expected_gains([size], loss, NDCG.spreads, prior_mean=expected)
         gain, low, high = found.gain, found.low, found.high
         if observed.gain < 0:
             gain, low, high = -gain, -high, -low
@@ -321,7 +322,9 @@ class SearchComparison(ResultsTable[SearchResult]):
         lowered = self._harm_of_unseen(best) >= PROBABLE
         figures = f"{measure} {before:.3f}" + (f" -> {after:.3f}" if tried else "")
         return SearchVerdict(
-            recommended=(best if likely and not lowered else self.untouched).name if tried else None,
+            recommended=(best if likely and not lowered else self.untouched).name
+            if tried
+            else None,
             method=best.name if tried else None,
             reference=self.untouched.name,
             category=category,

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from nearfar.retrieval.relevance import Relevance
-from nearfar.typing import Ints
+from nearfar.typing import Bools, Ints
 
 ENOUGH_UNSEEN = 100
 """Held-out queries for unseen documents: the standard error of their gain is then about 0.03."""
@@ -22,9 +22,9 @@ Split = tuple[Ints, Ints]
 """Queries that are learned from, and queries that are held out."""
 
 
-def few_unseen(n_unseen: int, n_queries: int) -> bool:
+def few_unseen(seen: Bools) -> bool:
     """Tell whether other folds are needed to judge searches for unseen documents."""
-    return n_unseen < min(ENOUGH_UNSEEN, n_queries / 2)
+    return bool(np.count_nonzero(~seen) < min(ENOUGH_UNSEEN, len(seen) / 2))
 
 
 def unseen_folds(

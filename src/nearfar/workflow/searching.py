@@ -140,7 +140,12 @@ def adapt(
                 f"{data.name} have {data.X.shape[1]}."
             )
         used = learner if adapter is None else adapter
-        facts = {"Random seed": str(random_state), "Score": used.score, "Adapted": used.side, "Answers": answers}
+        facts = {
+            "Random seed": str(random_state),
+            "Score": used.score,
+            "Adapted": used.side,
+            "Answers": answers,
+        }
         adapted = Adapted(data, adapter=adapter, facts=facts)
         learn = learn and adapter is None
         if comparison:
