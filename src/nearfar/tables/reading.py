@@ -285,6 +285,7 @@ def read_rows(
         None if text is None else words(frame[text]).to_list(),
         prepared.columns,
         places=prepared.places,
+        cells=prepared.cells,
         leaking=leaking,
         kind="nothing" if y is None else "numbers" if numeric else "labels",
     )
