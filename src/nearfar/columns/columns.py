@@ -16,11 +16,13 @@ from nearfar.columns.cells import (
     Cells,
     column_keys,
     column_values,
+    columns_of,
     is_declared_category,
     is_missing,
     is_text,
 )
 from nearfar.columns.guess import guess
+from nearfar.columns.kind import KindTransformer
 from nearfar.columns.kinds import KINDS, Category, Date, FreeText, Kind, Number, SeveralNumbers
 from nearfar.columns.measured import Measured
 from nearfar.columns.notation import survey
@@ -129,7 +131,7 @@ class Columns:
         impute : bool, default=True
             Whether missing values are replaced; otherwise they are an error.
         """
-        keys = column_keys(frame)
+        keys, frame = column_keys(frame), columns_of(frame)
         said = {"numeric": numeric, "categorical": categorical, "text": text}
         unknown = next(
             (n for names in (*said.values(), drop) for n in names if n not in keys), None
@@ -203,7 +205,7 @@ class Columns:
         array of shape (n_rows, n_features)
             float64; float32 if all columns are vectors of float32.
         """
-        keys = column_keys(frame)
+        keys, frame = column_keys(frame), columns_of(frame)
         lacking = [name for name in self.names if name not in keys]
         if lacking:
             raise ValueError(f"The table lacks columns that are needed: {', '.join(lacking)}.")
@@ -217,7 +219,10 @@ class Columns:
         return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
     def column_transformer(self) -> ColumnTransformer:
-        """Return scikit-learn's transformer that gives the same features, unfitted.
+        """Return scikit-learn's transformer of a table, unfitted, for pipelines.
+
+        It reads cells in the same way, and learns medians, levels and words from the rows that it
+        is fitted to. From the same rows it gives the same features.
 
         Examples
         --------
@@ -229,7 +234,7 @@ class Columns:
         >>> np.array_equal(same, columns.apply(table))
         True
         """
-        pieces = [(kind.name, kind.transformer(), [kind.name]) for kind in self.kinds]
+        pieces = [(kind.name, KindTransformer(kind), [kind.name]) for kind in self.kinds]
         return ColumnTransformer(pieces, sparse_threshold=0.0, verbose_feature_names_out=False)
 
     def to_json(self) -> str:
@@ -294,8 +299,10 @@ class Columns:
                 size = sum(len(kind.feature_names) for kind in kinds)
                 text += f" ({size} {_SIZES[name][size != 1]})"
             parts.append(text)
-        levels = [k.name for k in groups.get(Category.kind, []) if k.name in self.missing]
-        filled = [name for name in self.missing if name not in levels]
+        missing = dict.fromkeys(self.missing)
+        levels = [k.name for k in groups.get(Category.kind, []) if k.name in missing]
+        are_levels = set(levels)
+        filled = [name for name in missing if name not in are_levels]
         if filled:
             parts.append(f"missing values in {_some(filled)} are filled in")
         if levels:

@@ -54,7 +54,12 @@ from nearfar.learners.selection.choice import (
 )
 from nearfar.learners.selection.held_out import held_out_parts
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.missing import LARGEST_VALUE, refuse_masked, refuse_missing
+from nearfar.numerics.missing import (
+    LARGEST_VALUE,
+    naming_remedies,
+    refuse_masked,
+    refuse_missing,
+)
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.history import History, Iteration
@@ -163,11 +168,13 @@ def check(
             learner.__dict__.pop("feature_names_in_", None)
             if points.feature_names is not None:
                 learner.feature_names_in_ = np.asarray(points.feature_names, dtype=object)
-    elif kind in ("labels", "numbers"):
-        points, y = validate_data(learner, X, y, ensure_min_samples=min_samples, **floats)
     else:
-        least = min_samples if ignores_y else 1
-        points = validate_data(learner, X, ensure_min_samples=least, **floats)
+        with naming_remedies():
+            if kind in ("labels", "numbers"):
+                points, y = validate_data(learner, X, y, ensure_min_samples=min_samples, **floats)
+            else:
+                least = min_samples if ignores_y else 1
+                points = validate_data(learner, X, ensure_min_samples=least, **floats)
     supervision = Supervision.of(y, len(points), groups=groups, numbers=numbers)
     if splits and not isinstance(points, Rows):
         return Data(points, *keep_copies_together(points, supervision))
@@ -417,7 +424,7 @@ def finish(
     shrinkage: Shrinkage | None = None
     if selection.shrinkage:
         prior = prior_metric(problem, prepared.scaler, method)
-        shrinkage = selection.shrinkage_to(prior, data.X, learner.n_components)
+        shrinkage = selection.shrinkage_to(prior, data.X, learner.n_components, builder.scale)
         metric = builder.lift(shrinkage.apply(learned))
         attributes |= problem.shrunk_attributes(metric, prepared)
     return attributes | {

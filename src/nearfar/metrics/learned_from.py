@@ -1,7 +1,8 @@
 """What a metric's file has besides the metric: facts about the rows that it was learned from.
 
 They are JSON in the metadata of the file: the spreads of the features, their shares of distances
-("importance"), digests of some rows ("learned_from"), and a threshold for pairs.
+("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, and
+a threshold for pairs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from nearfar.metrics.importance import (
 )
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
-from nearfar.typing import Floats, Ints, Json, Vector
+from nearfar.typing import Array, Floats, Ints, Json, Vector
 
 T = TypeVar("T")
 
@@ -50,6 +51,25 @@ class Importance:
 
 
 @dataclass(frozen=True)
+class Votes:
+    """How often votes of neighbours were right on rows that took no part in learning.
+
+    Attributes
+    ----------
+    classes : str
+        Digest of the names of the classes.
+    counted : list of list of int
+        For 1, 2, ... neighbours: number of rows whose winner had 1, 2, ... votes.
+    right : list of list of int
+        How many of them have the class that won.
+    """
+
+    classes: str
+    counted: list[list[int]]
+    right: list[list[int]]
+
+
+@dataclass(frozen=True)
 class Threshold:
     """A threshold for pairs, and where it comes from.
 
@@ -68,10 +88,12 @@ class Threshold:
     pairs: str | None = None
 
 
-def save_learned(metric: Metric, path: Path, X: Floats) -> None:
+def save_learned(metric: Metric, path: Path, X: Floats, votes: Votes | None = None) -> None:
     """Write a metric that was learned from X, with the spreads and shares of the features."""
     kept = np.unique(row_digests(X))[:_DIGESTS].tolist()
     metadata = {"learned_from": json.dumps([f"{digest:012x}" for digest in kept])}
+    if votes is not None:
+        metadata["votes"] = json.dumps(asdict(votes))
     if metric.kernel_map is None:
         metadata["feature_spreads"] = json.dumps(feature_spreads(metric, X).tolist())
         columns = several_features(metric)
@@ -175,6 +197,29 @@ def stored_spreads(path: Path) -> list[float] | None:
         return numbers
 
     return _stored(path, "feature_spreads", spreads)
+
+
+def class_digest(classes: Array) -> str:
+    """Return what tells the classes of one table from those of another."""
+    names = "\n".join(sorted(map(str, classes)))
+    return blake2b(names.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def stored_votes(path: Path) -> Votes | None:
+    """Return how often votes were right on rows that took no part, if a metric's file has it."""
+
+    def votes(value: Json) -> Votes:
+        entry = _dict(value)
+        counted, right = (
+            [[int(_number(each)) for each in _list(row)] for row in _list(entry[key])]
+            for key in ("counted", "right")
+        )
+        for k, (rows, hits) in enumerate(zip(counted, right, strict=True), start=1):
+            if len(rows) != k or not all(0 <= a <= b for a, b in zip(hits, rows, strict=True)):
+                raise ValueError("There is a number for each number of votes.")
+        return Votes(_text(entry["classes"]), counted, right)
+
+    return _stored(path, "votes", votes)
 
 
 def stored_threshold(path: Path) -> Threshold | None:

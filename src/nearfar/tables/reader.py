@@ -8,6 +8,7 @@ and gets the same errors.
 from __future__ import annotations
 
 import gzip
+import re
 import tokenize
 import zipfile
 import zlib
@@ -26,7 +27,7 @@ import pyarrow as pa
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.option_names import option
-from nearfar.runtime.quoting import named, quoted
+from nearfar.runtime.quoting import cut, named, quoted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.tables.errors import NotNumbersError, TableError
 from nearfar.tables.frames import Frame
@@ -34,6 +35,7 @@ from nearfar.typing import Floats
 
 _MOST_NAMES, _FEW_NAMES = 30, 10
 _BATCH_BYTES = 1 << 23
+_NUMBER = re.compile(r"\s*[+-]?\d*\.?\d+(?:[eE][+-]?\d+)?\s*")
 _READ_ERRORS = (
     pa.ArrowException,
     pl.exceptions.PolarsError,
@@ -110,7 +112,8 @@ class ColumnChoice:
         if self.metric is not None and self.metric.feature_names is not None:
             self._check_needed(path, columns, self.metric.feature_names)
             return self.metric.feature_names
-        features = tuple(name for name in columns if name not in {*self.others, *self.drop})
+        rest = {*self.others, *self.drop}
+        features = tuple(name for name in columns if name not in rest)
         if self.metric is not None and len(features) != self.metric.n_features:
             hint = (
                 f"; {option('drop')} the others" if len(features) > self.metric.n_features else ""
@@ -126,19 +129,20 @@ class ColumnChoice:
             twice = Counter(columns).most_common(1)[0][0]
             raise TableError(
                 f"{path} has several columns named {quoted(twice)}; rename all but one."
+                f"{first_row_hint(columns)}"
             )
         require_columns(path, columns, [*self.others, *self.drop])
-        both = next((name for name in self.drop if name in self.others), None)
-        if both is not None:
+        for both in set(self.drop).intersection(self.others):
             raise TableError(f"Column {both!r} is needed and cannot be dropped.")
 
     def _check_needed(self, path: Source, columns: Sequence[str], names: tuple[str, ...]) -> None:
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise TableError(
-                f"The metric has several features named {quoted(twice)}; name them apart."
-            )
-        missing = [name for name in names if name not in columns]
+        for twice, number in Counter(names).most_common(1):
+            if number > 1:
+                raise TableError(
+                    f"The metric has several features named {quoted(twice)}; name them apart."
+                )
+        known = set(columns)
+        missing = [name for name in names if name not in known]
         if missing:
             raise TableError(f"{path} lacks columns that the metric needs: {listed(missing)}.")
         dropped = [name for name in names if name in self.drop]
@@ -370,8 +374,8 @@ def polars_frame(table: pa.Table) -> pl.DataFrame:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message."""
-    return str(error).strip().partition("\n")[0]
+    """Return the first line of an error's message, cut if it is long."""
+    return cut(str(error).strip().partition("\n")[0], 200)
 
 
 def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
@@ -409,10 +413,37 @@ def named_columns(given: Iterable[str] | None, columns: Sequence[str]) -> tuple[
 
 def require_columns(path: Source, columns: Sequence[str], names: Iterable[str]) -> None:
     """Raise TableError unless the table has these columns."""
-    missing = next((name for name in names if name not in columns), None)
+    known = set(columns)
+    missing = next((name for name in names if name not in known), None)
     if missing is not None:
         hint = did_you_mean(missing, columns)
         wrong = f"{path} has no column {missing!r}"
         if hint:
             raise TableError(f"{wrong}.{hint} It has {listed(columns, _FEW_NAMES)}.")
-        raise TableError(f"{wrong}; it has {listed(columns)}.")
+        hint = first_row_hint(columns)
+        if len(columns) == 1:
+            hint = " Its first line must name all columns, with nothing above it."
+        raise TableError(f"{wrong}; it has {listed(columns)}.{hint}")
+
+
+def first_row_hint(columns: Sequence[str]) -> str:
+    """Return what to do if names of columns look like a row of values; "" if they do not.
+
+    Names may be numbers, but then those are in order and all different: years, wavelengths.
+
+    Examples
+    --------
+    >>> from nearfar.tables.reader import first_row_hint
+    >>> first_row_hint(["5.1", "3.5", "setosa"])
+    ' Its first line looks like a row; write a line with the names of the columns above it.'
+    >>> first_row_hint(["sample", "400.5", "401", "401.5"])
+    ''
+    """
+    numbers = [float(name) for name in columns if _NUMBER.fullmatch(name)]
+    is_decimal = any("." in name and _NUMBER.fullmatch(name) for name in columns)
+    ascending = sorted(set(numbers))
+    # A few numbers descend by chance.
+    in_order = numbers == ascending or (numbers == ascending[::-1] and len(numbers) > _FEW_NAMES)
+    if in_order or not (is_decimal or len(numbers) == len(columns)):
+        return ""
+    return " Its first line looks like a row; write a line with the names of the columns above it."
