@@ -201,7 +201,7 @@ def table(rows: list[Row]) -> str:
     rule = "| --- |" + " --- |" * (3 + 2 * N_NEIGHBORS)
     lines = [f"| regime | {head}", rule]
     lines += [claim_line(what, by[what]) for what in by if what.startswith("regime: ")]
-    for name in learners():
+    for name in (name for name in learners() if any(what.startswith(name) for what in by)):
         lines += ["", f"| {name} | {head}", rule]
         lines += [claim_line(what, by[what]) for what in by if what.startswith(f"{name}: ")]
     found = {what.partition(": ")[2]: by[what] for what in by if what.startswith("strangers: ")}
