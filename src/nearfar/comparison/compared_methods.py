@@ -384,6 +384,10 @@ def _fit_learner(
     estimator: Estimator, X: Floats, y: Ints, groups: Ints | None = None
 ) -> Metric | Distance:
     grouped = {} if groups is None else {"groups": groups}
-    fitted = clone(estimator).fit(X, y, **grouped)
+    fitted = clone(estimator)
+    if isinstance(fitted, MetricLearner) and fitted.tells_expected:
+        # Only the metric is wanted here; the folds of the comparison tell what to expect.
+        fitted.set_params(expected_folds=1)
+    fitted.fit(X, y, **grouped)
     metric = getattr(fitted, "metric_", None)
     return metric if isinstance(metric, Metric) else Distance(fitted.transform)
