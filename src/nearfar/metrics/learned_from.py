@@ -1,7 +1,8 @@
 """What a metric's file has besides the metric: facts about the rows that it was learned from.
 
 They are JSON in the metadata of the file: the spreads of the features, their shares of distances
-("importance"), digests of some rows ("learned_from"), and a threshold for pairs.
+("importance"), digests of some rows ("learned_from"), what was stated of the metric ("stated"), and
+a threshold for pairs.
 """
 
 from __future__ import annotations
@@ -65,12 +66,32 @@ class Threshold:
     pairs: str | None = None
 
 
-def save_learned(metric: Metric, path: Path, X: Floats) -> None:
+@dataclass(frozen=True)
+class Stated:
+    """What was stated of a metric when it was learned.
+
+    Attributes
+    ----------
+    measure : str
+    loss : float
+        Smaller is better.
+    text : str
+        The figure in words.
+    """
+
+    measure: str
+    loss: float
+    text: str
+
+
+def save_learned(metric: Metric, path: Path, X: Floats, stated: Stated | None = None) -> None:
     """Write a metric that was learned from X, with the spreads and shares of the features."""
     some = np.arange(len(X))
     if len(X) > _DIGESTS:
         some = np.linspace(0, len(X) - 1, _DIGESTS).astype(np.intp)
     metadata = {"learned_from": json.dumps(_digests(X[some]))}
+    if stated is not None:
+        metadata["stated"] = json.dumps(asdict(stated))
     if metric.kernel_map is None:
         metadata["feature_spreads"] = json.dumps(feature_spreads(metric, X).tolist())
         columns = several_features(metric)
@@ -146,6 +167,16 @@ def stored_spreads(path: Path) -> list[float] | None:
         return numbers
 
     return _stored(path, "feature_spreads", spreads)
+
+
+def stored_statement(path: Path) -> Stated | None:
+    """Return what was stated of the metric in a file when it was learned, if the file has it."""
+
+    def statement(value: Json) -> Stated:
+        entry = _dict(value)
+        return Stated(_text(entry["measure"]), _number(entry["loss"]), _text(entry["text"]))
+
+    return _stored(path, "stated", statement)
 
 
 def stored_threshold(path: Path) -> Threshold | None:

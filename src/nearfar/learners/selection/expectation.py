@@ -39,7 +39,7 @@ from nearfar.learners.selection.held_out import sample
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.runtime.quoting import counted
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 # Neighbours that vote, as in comparisons.
 _NEIGHBORS = 3
@@ -59,8 +59,8 @@ _USUAL_FALL = 0.97
 # Standard errors by which an error must differ from that to count: folds are drawn, too.
 _BEYOND = 2.0
 
-# Variance of an error, relative to that of independent rows: which rows are there to vote is chance,
-# too, and all folds share it.
+# Variance of an error, relative to that of independent rows: which rows vote is chance, too, and
+# all folds share them.
 _VOTER_NOISE = 1.3
 
 # The most rows to rank among: a ranking of all of them takes seconds.
@@ -168,7 +168,7 @@ class Fold:
     def nearest(self, metric: Metric, gallery: Ints, k: int) -> Ints:
         """Return the rows of a gallery nearest to each unseen row but itself, nearest first."""
         inside = np.isin(self.unseen, gallery).any()
-        depth = min(k + inside, len(gallery))
+        depth = min(k + int(inside), len(gallery))
         out = np.empty((len(self.unseen), depth), dtype=np.intp)
         for rows, part in metric.spaces(self.X[self.unseen]):
             search = NearestNeighbors(n_neighbors=depth, algorithm="brute")
@@ -190,13 +190,14 @@ def expect_error(folds: Sequence[Fold], n_rows: int) -> Expected:
     beyond noise from what halves let expect.
     """
     random_state = np.random.RandomState(0)
-    wrong: list[Floats] = []
-    halved: list[Floats] = []
+    wrong: list[Matrix] = []
+    halved: list[Matrix] = []
     for fold in folds:
         y, actual = fold.y, fold.y[fold.unseen]
         group = np.arange(len(y)) if fold.groups is None else fold.groups
         nearest = [fold.nearest(metric, fold.known, _NEARBY) for metric in fold.metrics]
-        wrong.append(np.array([majority(y[each[:, :_NEIGHBORS]]) != actual for each in nearest]))
+        votes = [majority(y[each[:, :_NEIGHBORS]]) for each in nearest]
+        wrong.append(np.array(votes != actual, dtype=np.float64))
         total = np.zeros((len(fold.metrics), len(actual)))
         for _ in range(_HALVES):
             left_out = (random_state.uniform(size=int(group.max()) + 1) < 0.5)[group]
@@ -219,7 +220,7 @@ def expect_error(folds: Sequence[Fold], n_rows: int) -> Expected:
 
 
 def _extrapolated(
-    wrong: Floats, halved: Vector, growth: float, groups: Ints | None
+    wrong: Vector, halved: Vector, growth: float, groups: Ints | None
 ) -> tuple[float, float, float]:
     """Return the error with `growth` times as many rows to vote, and its interval."""
     n, error, of_half = len(wrong), float(wrong.mean()), float(halved.mean())
