@@ -1,8 +1,8 @@
 """How often `AutoMetric.expected_` holds for classes that were not learned from.
 
 In each draw, AutoMetric learns from some classes with ``validation="classes"``, and says which
-MAP@R to expect of as many rows of as many new classes. The truth is the mean MAP@R of sets of so many
-other classes of the same source. Sources:
+MAP@R to expect of as many rows of as many new classes. The truth is the mean MAP@R of sets of so
+many other classes of the same source. Sources:
 
 - centres: classes are normally distributed around centres that differ in some of twelve columns of
   different units;

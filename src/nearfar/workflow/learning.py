@@ -169,7 +169,9 @@ def learn(
             if isinstance(budget, float | int):
                 left = budget - (time.perf_counter() - start)
                 learned.fit_seconds = max(left, _LEAST_SHARE * budget, _SHORTEST_FIT)
-            learned.fit = fit_method(method, table, kept, learned.fit_seconds, progress)
+            learned.fit = fit_method(
+                method, table, kept, learned.fit_seconds, progress, compared=comparison
+            )
     learned._notes = [*table.notes, *(each for each in notes if each not in table.notes)]
     return learned
 
