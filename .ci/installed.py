@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,30 +19,11 @@ from nearfar import RCA, BoostMetric, datasets
 
 DATA = datasets.load("circles")
 METRIC = RCA().fit(DATA.X, DATA.y).metric_
-PACKAGE = "http://schemas.openxmlformats.org/package/2006"
-OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
 def use_cli() -> None:
     METRIC.save("circles.safetensors")
     assert "10 features" in _command("show", "circles.safetensors")
-
-
-def use_excel() -> None:
-    header, *rows = [("a", "b", "y")] + [(i % 7, i % 5, f"class {i % 2}") for i in range(40)]
-    cells = "".join(f"<row>{''.join(map(_cell, row))}</row>" for row in [header, *rows])
-    with zipfile.ZipFile("table.xlsx", "w") as file:
-        file.writestr("[Content_Types].xml", _content_types())
-        file.writestr("_rels/.rels", _relation("officeDocument", "xl/workbook.xml"))
-        file.writestr("xl/_rels/workbook.xml.rels", _relation("worksheet", "sheet1.xml"))
-        sheets = '<sheets><sheet name="s" sheetId="1" r:id="rId1"/></sheets>'
-        book = f'<workbook xmlns="{SHEET}" xmlns:r="{OFFICE}">{sheets}</workbook>'
-        file.writestr("xl/workbook.xml", book)
-        sheet = f'<worksheet xmlns="{SHEET}"><sheetData>{cells}</sheetData></worksheet>'
-        file.writestr("xl/sheet1.xml", sheet)
-    found = _command("learn", "table.xlsx", "--label", "y", "--method", "rca")
-    assert "40 rows x 2 features" in found
 
 
 def use_plots() -> None:
@@ -101,7 +81,6 @@ USES: dict[str, Callable[[], None]] = {
 }
 WITHOUT_MESSAGE = {
     "dask": "whoever has a Dask array has the package",
-    "excel": "needs the extra cli first",
 }
 
 
@@ -135,29 +114,6 @@ def _command(*arguments: str) -> str:
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr.strip()
     return done.stdout
-
-
-def _cell(value: float | str) -> str:
-    if isinstance(value, str):
-        return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
-    return f"<c><v>{value}</v></c>"
-
-
-def _relation(kind: str, target: str) -> str:
-    of = f'<Relationship Id="rId1" Type="{OFFICE}/{kind}" Target="{target}"/>'
-    return f'<Relationships xmlns="{PACKAGE}/relationships">{of}</Relationships>'
-
-
-def _content_types() -> str:
-    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
-    parts = {"/xl/workbook.xml": "sheet.main", "/xl/sheet1.xml": "worksheet"}
-    overrides = "".join(
-        f'<Override PartName="{part}" ContentType="{kind}.{name}+xml"/>'
-        for part, name in parts.items()
-    )
-    package = "application/vnd.openxmlformats-package.relationships+xml"
-    default = f'<Default Extension="rels" ContentType="{package}"/>'
-    return f'<Types xmlns="{PACKAGE}/content-types">{default}{overrides}</Types>'
 
 
 if __name__ == "__main__":

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from datetime import datetime, timedelta
+from xml.sax.saxutils import escape
+
 import numpy as np
 import polars as pl
 import pytest
@@ -79,3 +84,66 @@ def fail(run):
         return result.stderr
 
     return call
+
+
+PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+DAY_ZERO = datetime(1899, 12, 30)
+
+
+def excel_cell(value, reference, strings):
+    """A cell as Excel writes it: shared texts, dates as numbers of a style."""
+    place = f'r="{reference}"'
+    if value is None:
+        return f'<c {place} s="0"/>'
+    if isinstance(value, bool):
+        return f'<c {place} t="b"><v>{value:d}</v></c>'
+    if isinstance(value, str):
+        strings.append(value)
+        return f'<c {place} t="s"><v>{len(strings) - 1}</v></c>'
+    if isinstance(value, datetime):
+        return f'<c {place} s="1"><v>{(value - DAY_ZERO) / timedelta(days=1)!r}</v></c>'
+    return f'<c {place} s="0"><v>{value!r}</v></c>'
+
+
+def excel_parts(rows):
+    """The parts of a workbook as Excel writes them; `rows` may be the XML of a sheet's rows."""
+    strings = []
+    if not isinstance(rows, str):
+        lines = []
+        for number, row in enumerate(rows, start=1):
+            cells = [excel_cell(v, f"{chr(65 + c)}{number}", strings) for c, v in enumerate(row)]
+            lines.append(f'<row r="{number}">{"".join(cells)}</row>')
+        rows = "".join(lines)
+    relations = {"worksheet": "worksheets/sheet1.xml", "sharedStrings": "/xl/sharedStrings.xml"}
+    relations["styles"] = "styles.xml"
+    links = "".join(
+        f'<Relationship Id="rId{number}" Type="{OFFICE}/{kind}" Target="{target}"/>'
+        for number, (kind, target) in enumerate(relations.items(), start=1)
+    )
+    sheets = '<sheets><sheet name="s" sheetId="1" r:id="rId1"/></sheets>'
+    texts = "".join(f"<si><t>{escape(text)}</t></si>" for text in strings)
+    formats = '<numFmts><numFmt numFmtId="165" formatCode="yyyy\\-mm\\-dd"/></numFmts>'
+    styles = '<xf numFmtId="0"/><xf numFmtId="165"/>'
+    top = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    main = f'xmlns="{SHEET}"'
+    styles = f"{formats}<cellXfs>{styles}</cellXfs>"
+    return {
+        "xl/_rels/workbook.xml.rels": f'{top}<Relationships xmlns="{PACKAGE}">{links}'
+        "</Relationships>",
+        "xl/workbook.xml": f'{top}<workbook {main} xmlns:r="{OFFICE}">{sheets}</workbook>',
+        "xl/worksheets/sheet1.xml": f'{top}<worksheet {main}><dimension ref="A1"/>'
+        f"<sheetData>{rows}</sheetData></worksheet>",
+        "xl/sharedStrings.xml": f"{top}<sst {main}>{texts}</sst>",
+        "xl/styles.xml": f"{top}<styleSheet {main}>{styles}</styleSheet>",
+    }
+
+
+def zipped(parts):
+    """Parts of a workbook as the bytes of its file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()

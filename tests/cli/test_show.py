@@ -176,3 +176,15 @@ def test_a_metric_of_one_coordinate(run, folder):
     result = run("export", "one.safetensors", "--to", "numpy", "--out", "one.py")
     assert "3 features to 1 coordinate, written" in result.stdout
     assert '"""A metric: 3 features to 1 coordinate.' in (folder / "one.py").read_text()
+
+
+def test_names_do_not_control_the_terminal(run, folder):
+    """Files may be from others."""
+    wild = ["\x1b[2Jgone", "\x9b31m", "a\rb", "\u202eright"]
+    Metric(np.diag([1.0, 2, 3, 4])).named(wild).save("wild.safetensors")
+    for options in ([], ["--json"]):
+        shown = run("show", "wild.safetensors", *options).output
+        assert not {"\x1b", "\x9b", "\r", "\u202e"} & set(shown)
+    assert "x1b[2Jgone" in run("show", "wild.safetensors").output
+    failed = run("learn", "no \x1b[2J file.csv", "--label", "\x9b31m", code=2)
+    assert "\x1b[2J" not in failed.output

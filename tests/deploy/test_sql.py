@@ -214,3 +214,22 @@ def test_errors():
         metric.to_sql(["a", "b"])
     with pytest.raises(ValueError, match="not a name of a column"):
         _ = metric.to_sql("").mapped
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "pgvector"])
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028"])
+def test_names_of_several_lines_stay_in_the_comment(dialect, end):
+    sql = Metric(np.eye(2)).to_sql(["a", "b"], dialect=dialect)
+    text = sql.statements("h", f"n{end}DROP TABLE t; --")
+    comment = text[text.index("-- Nearest") :].splitlines()
+    assert len(comment) > 2
+    assert all(line.startswith("-- ") for line in comment)
+
+
+def test_a_name_of_several_lines_in_a_database():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (a INTEGER); CREATE TABLE h (a DOUBLE, b DOUBLE)")
+    name = 'n"\nDROP TABLE t; --'
+    connection.execute(Metric(np.eye(2)).to_sql(["a", "b"]).statements("h", name))
+    assert {row[0] for row in connection.execute("SHOW TABLES").fetchall()} == {"h", "t"}
+    assert connection.execute("DESCRIBE h").fetchall()[-1][0] == name

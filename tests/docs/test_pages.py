@@ -35,7 +35,7 @@ OTHER_NAMES = {
         "_Supervised balance_param sparsity_param output_iter k_genuine k_impostor pairs_valid "
         "y_valid"
     ),
-    "extras, in pyproject.toml": "ci excel",
+    "extras, in pyproject.toml": "ci",
     "columns and variables of the reader": "emb df remarks",
     "a key of a dictionary that is put together": "training_rows",
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from sklearn.datasets import load_wine
 
 from nearfar import GatedMetric, Metric, Pairs, Triplets
 from nearfar.report.blocks import Figures, Text
+from nearfar.report.figures import svgs
 from nearfar.report.map_section import MapPoints, draw_map, map_section
 from nearfar.report.planes import plane_of_judgements, plane_of_labels
 from studies import judgements_study, many_classes_study, wine_study
@@ -19,7 +22,7 @@ X, Y = load_wine(return_X_y=True)
 
 
 def hovers(svg):
-    return re.findall(r'<g class="hover" data-group="(\d+)"><title>(.*?)</title>', svg)
+    return re.findall(r'<g class="hover" data-group="(\d+)"><title>(.*?)</title>', svg, re.DOTALL)
 
 
 def maps(study):
@@ -220,3 +223,16 @@ class TestLines:
         study = wine_study(metric=Metric(np.ones((1, 13))), relearn=lambda X, y: Metric(X[:1]))
         assert "the height only tells marks apart" in maps(study)[1][1].caption
         assert "the height" not in maps(study)[1][0].caption
+
+
+NAMES = ['a "b"', "it's", """'both' "ways\"""", "<script>", "</title>&", "two\nlines", ' id="x"']
+
+
+def test_names_with_quotes_are_shown_under_the_pointer(rng):
+    n = len(NAMES)
+    hollow = np.zeros(n, dtype=bool)
+    points = MapPoints(rng.normal(size=(n, 2)), NAMES, np.zeros(n, int), ("</script>",), hollow)
+    (figure,) = svgs(lambda: draw_map(points), 'a "map"', "m")
+    assert [html.unescape(title) for _, title in hovers(figure)] == NAMES
+    assert "<script>" not in figure
+    ElementTree.fromstring(figure)

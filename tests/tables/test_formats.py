@@ -86,22 +86,6 @@ def test_damaged_arrow_files(folder, damage):
         read_rows("bad.feather", label="species", ids="name")
 
 
-def test_excel(folder, iris, monkeypatch):
-    Path("iris.xlsx").write_bytes(b"PK")
-    monkeypatch.setattr(pl, "read_excel", lambda path: pl.read_csv(path.with_suffix(".csv")))
-    rows = read_rows("iris.xlsx", label="species", drop=["name"])
-    np.testing.assert_array_equal(rows.X, iris[0])
-
-
-def test_excel_needs_a_package(folder, fail, monkeypatch):
-    def read_excel(path):
-        raise ModuleNotFoundError("required package 'fastexcel' not found.")
-
-    Path("iris.xlsx").write_bytes(b"PK")
-    monkeypatch.setattr(pl, "read_excel", read_excel)
-    assert 'pip install "fastexcel"' in fail("learn", "iris.xlsx", "--label", "species")
-
-
 class TestDamagedParquet:
     """polars panics on invalid text and metadata, with a message of several lines."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
+import sys
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -14,9 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from nearfar import Metric
 from nearfar.columns import Columns
 from nearfar.tables import csv_format, packed_files
 from nearfar.tables.errors import TableError
+from nearfar.tables.reader import ColumnChoice
 from nearfar.tables.reading import read_rows
 
 TEXT = "a,b,label\n1,2,p\n3,5,q\n"
@@ -226,3 +230,54 @@ class TestBombs:
         X[::100] = np.random.default_rng(0).standard_normal((len(X[::100]), 8))
         np.savez_compressed("x.npz", X=X)
         np.testing.assert_array_equal(read_rows("x.npz").X, X)
+
+
+class _CountedName(str):
+    """Counts how often it is compared or looked up."""
+
+    __slots__ = ()
+    n = 0
+
+    def __eq__(self, other):
+        type(self).n += 1
+        return str.__eq__(self, other)
+
+    def __hash__(self):
+        type(self).n += 1
+        return str.__hash__(self)
+
+
+class TestWideTables:
+    """Work is in proportion to the number of columns."""
+
+    @pytest.mark.parametrize("role", ["others", "drop", "metric"])
+    def test_choice_of_columns(self, role):
+        n = 300
+        columns = [_CountedName(f"x{i}") for i in range(n)]
+        names = tuple(_CountedName(f"x{i}") for i in range(0, n, 2))
+        metric = Metric(np.ones((1, len(names))))
+        vars(metric)["feature_names"] = names
+        choice = {"metric": metric} if role == "metric" else {role: names}
+        _CountedName.n = 0
+        ColumnChoice(**choice).features(Path("x.csv"), columns)
+        assert _CountedName.n < 20 * n
+
+    @pytest.mark.parametrize("missing", [False, True])
+    def test_reading(self, folder, missing):
+        """Four times the columns are about four times the calls."""
+        calls = []
+        for n in (100, 400):
+            rows = np.arange(20 * n).reshape(20, n) ** 1.5 % 7
+            frame = pl.DataFrame(rows.round(3), schema=[f"x{i}" for i in range(n)])
+            frame = frame.with_columns(label=pl.Series(["p", "q"] * 10))
+            if missing:
+                frame = frame.with_columns(pl.all().replace(rows[0, 0].round(3), None))
+            frame.write_csv("x.csv")
+            count = itertools.count()
+            sys.setprofile(lambda *_, count=count: next(count))
+            try:
+                read_rows("x.csv", label="label")
+            finally:
+                sys.setprofile(None)
+            calls.append(next(count))
+        assert calls[1] < 5 * calls[0]

@@ -13,6 +13,7 @@ import inspect
 import json
 import math
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -31,7 +32,10 @@ from rich.table import Table
 from nearfar.runtime.notes import collecting_notes
 from nearfar.runtime.option_names import options_of_command_line
 from nearfar.runtime.progress import Bars, Lines, progress_display
+from nearfar.runtime.quoting import printable
 
+# What JSON leaves as it is, and terminals may obey.
+_NOT_ESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
 
 
@@ -44,6 +48,12 @@ class _Console(Console):
 
     def __init__(self, *, stderr: bool) -> None:
         super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print texts without what controls the terminal: names in them may be of others."""
+        super().print(
+            *[printable(each) if isinstance(each, str) else each for each in objects], **options
+        )
 
     def on_broken_pipe(self) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
@@ -146,9 +156,9 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
         say(title)
     table = Table()
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left", overflow="fold")
+        table.add_column(printable(column), justify="right" if number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     out().print(table)
 
 
@@ -156,7 +166,8 @@ def show_json(document: Any) -> None:
     """Print a result as JSON."""
     ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") != "utf8"
     text = json.dumps(_finite(document), ensure_ascii=ascii_only, indent=2, allow_nan=False)
-    out().out(text)
+    # JSON has the same escapes for these characters.
+    out().out(_NOT_ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 class Result(Protocol):

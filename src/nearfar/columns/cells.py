@@ -67,8 +67,8 @@ def is_frame(X: object) -> bool:
     return nw.dependencies.is_into_dataframe(X)
 
 
-def _columns_of(frame: object) -> nw.DataFrame[Any]:
-    """Return a DataFrame of any library with one interface."""
+def columns_of(frame: object) -> nw.DataFrame[Any]:
+    """Return a DataFrame of any library with one interface; once for all columns is faster."""
     if not nw.dependencies.is_into_dataframe(frame):
         raise TypeError(f"A table with named columns is needed; got {type(frame).__name__}.")
     return nw.from_native(frame, eager_only=True)
@@ -77,7 +77,7 @@ def _columns_of(frame: object) -> nw.DataFrame[Any]:
 def column_keys(frame: object) -> dict[str, Any]:
     """Return the names of the columns as text, with the keys that the table has for them."""
     with suppress(DuplicateError):
-        columns = _columns_of(frame).columns
+        columns = columns_of(frame).columns
         keys = {str(key): key for key in columns}
         if len(keys) == len(columns):
             return keys
@@ -87,7 +87,7 @@ def column_keys(frame: object) -> dict[str, Any]:
 def is_declared_category(frame: object, key: Any) -> bool:
     """Tell whether pandas declares a column a category, whatever its values."""
     # In polars, a Categorical is only a compact way to store text.
-    column = _columns_of(frame).get_column(key)
+    column = columns_of(frame).get_column(key)
     return column.implementation.is_pandas_like() and column.dtype in (nw.Categorical, nw.Enum)
 
 
@@ -101,7 +101,7 @@ def column_values(frame: object, key: Any) -> Cells:
     >>> column_values(pd.DataFrame({"city": ["Bonn ", "n/a"]}), "city")
     array(['Bonn', None], dtype=object)
     """
-    column = _columns_of(frame).get_column(key)
+    column = columns_of(frame).get_column(key)
     # Structs of polars would become rows of a matrix, and text an array in which every cell takes
     # as many bytes as the longest.
     as_objects = column.dtype in (nw.Struct, nw.String)

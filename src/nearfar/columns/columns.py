@@ -16,6 +16,7 @@ from nearfar.columns.cells import (
     Cells,
     column_keys,
     column_values,
+    columns_of,
     is_declared_category,
     is_missing,
     is_text,
@@ -129,7 +130,7 @@ class Columns:
         impute : bool, default=True
             Whether missing values are replaced; otherwise they are an error.
         """
-        keys = column_keys(frame)
+        keys, frame = column_keys(frame), columns_of(frame)
         said = {"numeric": numeric, "categorical": categorical, "text": text}
         unknown = next(
             (n for names in (*said.values(), drop) for n in names if n not in keys), None
@@ -203,7 +204,7 @@ class Columns:
         array of shape (n_rows, n_features)
             float64; float32 if all columns are vectors of float32.
         """
-        keys = column_keys(frame)
+        keys, frame = column_keys(frame), columns_of(frame)
         lacking = [name for name in self.names if name not in keys]
         if lacking:
             raise ValueError(f"The table lacks columns that are needed: {', '.join(lacking)}.")
@@ -294,8 +295,10 @@ class Columns:
                 size = sum(len(kind.feature_names) for kind in kinds)
                 text += f" ({size} {_SIZES[name][size != 1]})"
             parts.append(text)
-        levels = [k.name for k in groups.get(Category.kind, []) if k.name in self.missing]
-        filled = [name for name in self.missing if name not in levels]
+        missing = dict.fromkeys(self.missing)
+        levels = [k.name for k in groups.get(Category.kind, []) if k.name in missing]
+        are_levels = set(levels)
+        filled = [name for name in missing if name not in are_levels]
         if filled:
             parts.append(f"missing values in {_some(filled)} are filled in")
         if levels:

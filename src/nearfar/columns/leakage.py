@@ -52,6 +52,7 @@ def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[st
     distinct = rows[_first_of_each(X[rows], classes[rows])]
     rows = distinct if len(distinct) >= _LEAST_ROWS else rows
     few = X[rows]
+    mixing = np.random.RandomState(0).standard_normal(len(sources))
     features: dict[str, list[int]] = {}
     for place, name in enumerate(sources):
         features.setdefault(name, []).append(place)
@@ -59,7 +60,7 @@ def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[st
     for name, places in features.items():
         suspects = [place for place in places if _separates(sample[:, place], sampled)]
         separates = any(_separates(X[:, place], classes) for place in suspects)
-        if separates or _identifies(few[:, places], classes[rows]):
+        if separates or _identifies(few[:, places] @ mixing[places], classes[rows]):
             found.append(name)
     return found
 
@@ -82,8 +83,7 @@ def _first_of_each(X: Floats, classes: Ints) -> Ints:
 
 def _identifies(values: Floats, classes: Ints) -> bool:
     """Tell whether most values repeat, and the rows with a value are of one class."""
-    mixed = values @ np.random.RandomState(0).standard_normal(values.shape[1])
-    number = np.unique(mixed, return_inverse=True)[1]
+    number = np.unique(values, return_inverse=True)[1]
     n_values, n_classes = int(number.max()) + 1, int(classes.max()) + 1
     if 2 * n_values > len(values):
         return False

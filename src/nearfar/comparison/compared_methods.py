@@ -22,6 +22,7 @@ from nearfar.learners.classic import LDA, InverseCovariance
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
+from nearfar.metrics.wide_metric import WideMetric
 from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.typing import Floats, Ints
 
@@ -179,7 +180,7 @@ def default_methods(
     methods = [
         Method(UNSCALED, "baseline", _euclidean, raw=True),
         Method(STANDARDISED, "baseline", _euclidean),
-        Method(COSINE, "plain", _cosine, raw=True),
+        Method(COSINE, "plain", partial(_euclidean, unit_rows=True), raw=True),
         Method("L1", "plain", _manhattan, gives_metric=False),
         Method("chi-square", "plain", _chi_square, raw=True, non_negative=True, gives_metric=False),
         Method("inverse covariance", "plain", partial(_fit_learner, InverseCovariance()), raw=True),
@@ -274,7 +275,7 @@ def euclidean_metrics(X: Floats) -> dict[str, Metric]:
     ['Euclidean (unscaled)', 'Euclidean (standardised)']
     """
     return {
-        UNSCALED: Metric.identity(X.shape[1]),
+        UNSCALED: _euclidean(X, None),
         STANDARDISED: Scaler.fit(X, "standard").euclidean,
     }
 
@@ -289,7 +290,7 @@ def baseline_metrics(X: Floats) -> dict[str, Metric]:
     >>> baseline_metrics(np.eye(2))["cosine"]
     <Metric: 2 features of unit length -> 2>
     """
-    return {**euclidean_metrics(X), COSINE: _cosine(X, None)}
+    return {**euclidean_metrics(X), COSINE: _euclidean(X, None, unit_rows=True)}
 
 
 def learned_method(name: str, estimator: Estimator) -> Method:
@@ -323,12 +324,14 @@ def learned_method(name: str, estimator: Estimator) -> Method:
     )
 
 
-def _euclidean(X: Floats, _: Ints) -> Metric:
-    return Metric.identity(X.shape[1])
-
-
-def _cosine(X: Floats, _: object) -> Metric:
-    return Metric(np.eye(X.shape[1]), unit_rows=True)
+def _euclidean(X: Floats, _: object, *, unit_rows: bool = False) -> Metric:
+    n, width = X.shape
+    if width <= n:
+        return Metric(np.eye(width), unit_rows=unit_rows)
+    # A matrix would have many more numbers than the rows.
+    return WideMetric(
+        np.ones(width), np.empty((width, 0)), np.empty((0, width)), unit_rows=unit_rows
+    )
 
 
 def _manhattan(_X: Floats, _y: Ints) -> Distance:

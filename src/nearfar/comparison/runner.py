@@ -22,7 +22,11 @@ from nearfar.comparison.tasks import ComparisonTask, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
 from nearfar.evaluate.measures import measures_for
+<<<<<<< HEAD
 from nearfar.numerics.missing import labelled_rows, refuse_masked, refuse_missing
+=======
+from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
+>>>>>>> main
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.typing import Floats
@@ -149,7 +153,8 @@ def compare(
     labels = None
     if kind == "labels":
         refuse_missing(y, "y")
-        points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        with naming_remedies():
+            points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         labels = np.asarray(y)
         if is_count(cv) and (rows := labelled_rows(labels)) is not None:
             points, codes, labels = points[rows], codes[rows], labels[rows]
@@ -160,7 +165,8 @@ def compare(
             "by anchor."
         )
     else:
-        points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        with naming_remedies():
+            points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
     supervision = Supervision.of(y if labels is None else codes, len(points), groups=groups)
     known, copies = _together(points, supervision, cv)
     task: ComparisonTask

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -141,6 +142,32 @@ def keep_copies_together(X: Floats, known: Supervision) -> tuple[Supervision, Co
     if labelled and int(groups.max()) + 1 < _GROUPS_PER_CLASS * len(np.unique(known.codes)):
         return known, None
     return replace(known, groups=groups), copies
+
+
+def comparable_rows(X: Any) -> Floats:
+    """Return numbers that are equal where rows are, and no nearer than others where they are not.
+
+    Parameters
+    ----------
+    X : array-like, frame, sparse matrix or list of texts
+        Whatever a pipeline may take.
+
+    Examples
+    --------
+    >>> from nearfar.constraints.copies import comparable_rows, find_copies
+    >>> find_copies(comparable_rows(["Ann", "Bob", "Ann", "Eve"])).first
+    array([0, 1, 0, 3])
+    """
+    random = np.random.RandomState(0)
+    if hasattr(X, "tocsr"):
+        return np.asarray(X @ random.standard_normal((X.shape[1], _LINES)))
+    rows = np.asarray(X)
+    rows = rows.reshape(len(rows), -1)
+    if rows.dtype.kind in "fiub" and np.isfinite(rows).all():
+        return rows.astype(np.float64)
+    # Each value of a column is a random number: only equal ones are near each other.
+    codes = [np.unique(cells.astype(str), return_inverse=True)[1] for cells in rows.T]
+    return np.column_stack([random.standard_normal(len(rows))[code] for code in codes])
 
 
 def find_copies(X: Floats, values: Array | None = None) -> Copies | None:

@@ -270,7 +270,7 @@ class RandomPairs:
         rng = check_random_state(random_state)
         classes = _ClassSampler(y)
         paired = classes.rows_with_companion()
-        m = max(2_000, 10 * len(y)) if self.m is None else self.m
+        m = self.number(len(y))
         n_similar = round(self.similar * m) if len(paired) else 0
         n_different = m - round(self.similar * m) if len(classes.sizes) > 1 else 0
         left = paired[rng.randint(len(paired), size=n_similar)] if n_similar else paired[:0]
@@ -282,6 +282,10 @@ class RandomPairs:
             ]
         )
         return Pairs(index, np.arange(len(index)) < n_similar)
+
+    def number(self, n_rows: int) -> int:
+        """Return the number of pairs of some rows."""
+        return max(2_000, 10 * n_rows) if self.m is None else self.m
 
 
 class _ClassSampler(ClassOrder):

@@ -49,7 +49,7 @@ from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection, Shrinkage
 from nearfar.learners.selection.scale import SCALES
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.missing import refuse_masked
+from nearfar.numerics.missing import naming_remedies, refuse_masked
 from nearfar.rows import as_rows
 from nearfar.runtime.history import History, Iteration
 from nearfar.runtime.metric_learn_names import (
@@ -346,7 +346,8 @@ class MetricLearner(
         if rows is not None:
             return rows.transformed(self.metric_.transform)
         refuse_masked(X, "X")
-        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        with naming_remedies():
+            points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.metric_.transform(points)
 
     def get_metric(self) -> Callable[..., float]:

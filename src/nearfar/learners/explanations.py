@@ -32,11 +32,6 @@ def explained(error: BaseException, X: Any) -> ValueError | None:
     if isinstance(error, np.linalg.LinAlgError | FloatingPointError):
         return failed_computation(error, X)
     message = str(error) if isinstance(error, ValueError) else ""
-    if "could not convert string" in message:
-        return ValueError(
-            f"X has columns that are not numbers ({error}). Encode them, for example with "
-            "Columns.fit(X).column_transformer() of nearfar.columns."
-        )
     needs_rows = "Found array with dim 3" in message
     needs_y = "requires y to be passed" in message
     if (needs_rows or needs_y) and np.ndim(X) == 3 and np.shape(X)[1] in _OF_POINTS:

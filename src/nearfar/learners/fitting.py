@@ -56,7 +56,11 @@ from nearfar.learners.selection.held_out import held_out_parts
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import (
     LARGEST_VALUE,
+<<<<<<< HEAD
     labelled_rows,
+=======
+    naming_remedies,
+>>>>>>> main
     refuse_masked,
     refuse_missing,
 )
@@ -168,11 +172,13 @@ def check(
             learner.__dict__.pop("feature_names_in_", None)
             if points.feature_names is not None:
                 learner.feature_names_in_ = np.asarray(points.feature_names, dtype=object)
-    elif kind in ("labels", "numbers"):
-        points, y = validate_data(learner, X, y, ensure_min_samples=min_samples, **floats)
     else:
-        least = min_samples if ignores_y else 1
-        points = validate_data(learner, X, ensure_min_samples=least, **floats)
+        with naming_remedies():
+            if kind in ("labels", "numbers"):
+                points, y = validate_data(learner, X, y, ensure_min_samples=min_samples, **floats)
+            else:
+                least = min_samples if ignores_y else 1
+                points = validate_data(learner, X, ensure_min_samples=least, **floats)
     supervision = Supervision.of(y, len(points), groups=groups, numbers=numbers)
     labelled = labelled_rows(y) if kind == "labels" else None
     if labelled is not None:

@@ -18,7 +18,7 @@ from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.search import Gallery
 from nearfar.metrics.signed_form import as_metric
 from nearfar.neighbors.prediction import NeighborPredictor, Prediction
-from nearfar.numerics.missing import refuse_masked, refuse_missing
+from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
 from nearfar.typing import Array, Floats, Ints
 
 
@@ -81,9 +81,10 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         refuse_masked(X, "X")
         refuse_missing(y, "y")
-        points, labels = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
-        )
+        with naming_remedies():
+            points, labels = validate_data(
+                self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
+            )
         check_classification_targets(labels)
         if self.gate not in ("hard", "soft"):
             raise ValueError(f'gate must be "hard" or "soft"; got {self.gate!r}.')
@@ -147,4 +148,5 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _points(self, X: ArrayLike) -> Floats:
         refuse_masked(X, "X")
-        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        with naming_remedies():
+            return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])

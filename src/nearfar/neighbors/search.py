@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.columns.cells import is_frame
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
-from nearfar.numerics.missing import refuse_masked
+from nearfar.numerics.missing import naming_remedies, refuse_masked
 from nearfar.typing import Floats
 
 
@@ -180,4 +180,5 @@ class MetricNeighbors(BaseEstimator):
         if self.metric is not None and self.metric.feature_names is not None and is_frame(X):
             X = self.metric.features_of(X)
         refuse_masked(X, "X")
-        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        with naming_remedies():
+            return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])

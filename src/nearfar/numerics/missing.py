@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -35,6 +37,38 @@ def refuse_masked(values: object, name: str) -> None:
         )
 
 
+@contextmanager
+def naming_remedies() -> Iterator[None]:
+    """Say in scikit-learn's errors about text and missing values in X what helps with nearfar.
+
+    Examples
+    --------
+    >>> from sklearn.utils import check_array
+    >>> from nearfar.numerics.missing import naming_remedies
+    >>> with naming_remedies():
+    ...     check_array([[1.0, float("nan")]], input_name="X")
+    Traceback (most recent call last):
+    ...
+    ValueError: Input X contains NaN. Fill in missing values, or leave out their rows: for a ...
+    """
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        message = str(error)
+        if "could not convert string" in message or "could not be promoted" in message:
+            raise ValueError(
+                f"X has columns that are not numbers ({message.partition('. ')[0]}). Encode them, "
+                "for example with Columns.fit(X).column_transformer() of nearfar.columns."
+            ) from error
+        if " contains NaN." in message:
+            raise ValueError(
+                f"{message.partition('.')[0]}. Fill in missing values, or leave out their rows: "
+                "for a DataFrame, Columns.fit(X).apply(X) of nearfar.columns does it; for an "
+                "array, sklearn.impute.SimpleImputer."
+            ) from error
+        raise
+
+
 def refuse_missing(values: object, name: str) -> None:
     """Raise ValueError if a label or group is missing: masked, NaN, NaT, None or NA.
 
@@ -55,6 +89,8 @@ def refuse_missing(values: object, name: str) -> None:
         lacks = np.isnan(array)
     elif array.dtype.kind == "O" and array.ndim == 1:
         lacks = np.array([_is_missing(value) for value in array], dtype=np.bool_)
+        if len({isinstance(value, str) for value in array[~lacks]}) > 1:
+            raise ValueError(f"{name} has text and other values; make all of them text.")
     missing = np.flatnonzero(lacks)
     if len(missing) == 1:
         raise ValueError(f"{name}: no value in row {missing[0]}; fill it in, or leave the row out.")

@@ -76,8 +76,15 @@ def inline(document: str, label: str, prefix: str) -> str:
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     # matplotlib writes lines of length zero as paths without d, which HTML does not allow.
     text = re.sub(r"<path(?![^>]*\bd=)[^>]*/>", "", text)
-    titled = r'<g class="hover" data-group="\1"><title>\2</title>'
-    text = re.sub(rf'<g id="{HOVER_ID}(\d+):([^"]*)">', titled, text)
+    # matplotlib writes ids that have double quotes in single ones.
+    text = re.sub(
+        rf"""<g id=(["']){HOVER_ID}(\d+):([^<>]*)\1>""",
+        lambda found: (
+            f'<g class="hover" data-group="{found[2]}"><title>%s</title>'
+            % found[3].replace('"', "&quot;")
+        ),
+        text,
+    )
     text = text.replace(f'<g id="{LABEL_ID}">', '<g class="label">')
     used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', text))
     text = re.sub(

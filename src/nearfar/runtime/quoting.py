@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 # Characters of a value in a message: about a line of a terminal.
 _LONGEST = 80
+# Escapes, what changes the direction of writing, and halves of characters.
+_CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def quoted(value: object) -> str:
@@ -17,6 +21,20 @@ def quoted(value: object) -> str:
     """
     # The text of a long value is not made only to be cut.
     return cut(repr(value[: 2 * _LONGEST] if isinstance(value, str) else value))
+
+
+def printable(text: str) -> str:
+    r"""Return a text with what controls terminals written out; line ends and tabs stay.
+
+    Names in the files of others may have such characters.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.quoting import printable
+    >>> print(printable("a\x1b[2J"))
+    a\x1b[2J
+    """
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def cut(text: str, length: int = _LONGEST) -> str:

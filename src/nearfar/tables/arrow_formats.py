@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
-from nearfar.tables.errors import TableError
+from nearfar.tables.excel_format import read_excel
 from nearfar.tables.packed_files import check_growth
 from nearfar.tables.reader import (
     Batch,
@@ -191,17 +191,8 @@ def open_arrow(path: Path, choice: ColumnChoice, _: Path | None) -> Iterator[Arr
 @contextmanager
 def open_whole(path: Path, choice: ColumnChoice, _: Path | None) -> Iterator[ArrowReader]:
     """Read JSON lines or the first sheet of an Excel file at once."""
-    if path.suffix.lower() == ".xlsx":
-        try:
-            frame = pl.read_excel(path)
-        except ImportError:
-            raise TableError(
-                f'{path}: reading Excel needs a package; run: pip install "fastexcel", or save the '
-                "sheet as .csv."
-            ) from None
-    else:
-        frame = pl.read_ndjson(path, infer_schema_length=None)
-    table = frame.to_arrow()
+    excel = path.suffix.lower() == ".xlsx"
+    table = read_excel(path) if excel else pl.read_ndjson(path, infer_schema_length=None).to_arrow()
     yield ArrowReader(path, choice, table.schema, [(table, len(table))])
 
 

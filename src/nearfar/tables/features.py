@@ -142,7 +142,8 @@ def prepare(
             ]
             if not has_padded_numbers(path, may_be_codes):
                 return without_ids(_with_labels(path, numbers, label), kinds["numeric"])
-    features = [name for name in names if name in features or name not in {*others, *drop}]
+    rest = {*others, *drop}.difference(features)
+    features = [name for name in names if name not in rest]
     return _fitted(path, features, others, label, kinds, rules.impute)
 
 
@@ -151,6 +152,13 @@ def _read(path: Source, choice: ColumnChoice, label: str | None = None) -> Prepa
         batch = table.read()
         prepared = Prepared(batch.X, polars_frame(batch.others), table.features, choice.columns)
     return _with_labels(path, prepared, label)
+
+
+def _unchanged(path: Source, names: Sequence[str]) -> ColumnChoice:
+    """Choose columns as they are, and no features."""
+    used = set(names)
+    rest = tuple(name for name in column_names(path) if name not in used)
+    return ColumnChoice(tuple(names), rest)
 
 
 def _with_labels(path: Source, prepared: Prepared, label: str | None) -> Prepared:
@@ -167,8 +175,7 @@ def _with_labels(path: Source, prepared: Prepared, label: str | None) -> Prepare
 
 def has_padded_numbers(path: Source, names: Sequence[str]) -> bool:
     """Tell whether a column of text has zero-padded numbers, which may be codes."""
-    rest = tuple(name for name in column_names(path) if name not in names)
-    with open_table(path, ColumnChoice(tuple(names), rest)) as table:
+    with open_table(path, _unchanged(path, names)) as table:
         if not names or any(kind != pa.string() for kind in table.others.types):
             return False
         padded = pl.all().str.contains(r"^\s*0\d+\s*$").any()
@@ -212,8 +219,7 @@ def _fitted(
 ) -> Prepared:
     """Learn what becomes of columns, and say so."""
     everything = tuple(dict.fromkeys([*others, *features]))
-    rest = tuple(name for name in column_names(path) if name not in everything)
-    with open_table(path, ColumnChoice(everything, rest)) as table:
+    with open_table(path, _unchanged(path, everything)) as table:
         frame = polars_frame(table.read().others)
     places = None
     if label is not None:
@@ -252,9 +258,7 @@ def read_examples(path: Source, columns: Columns | None) -> list[ColumnExample]:
     """Return what the columns of a table became, with examples from its first rows."""
     if columns is None:
         return []
-    used = columns.names
-    rest = tuple(name for name in column_names(path) if name not in used)
-    with open_table(path, ColumnChoice(used, rest)) as table:
+    with open_table(path, _unchanged(path, columns.names)) as table:
         batch = next(table.batches(), None)
     return [] if batch is None else column_examples(columns, polars_frame(batch.others))
 

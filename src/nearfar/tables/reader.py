@@ -26,7 +26,7 @@ import pyarrow as pa
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.option_names import option
-from nearfar.runtime.quoting import named, quoted
+from nearfar.runtime.quoting import cut, named, quoted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.tables.errors import NotNumbersError, TableError
 from nearfar.tables.frames import Frame
@@ -110,7 +110,8 @@ class ColumnChoice:
         if self.metric is not None and self.metric.feature_names is not None:
             self._check_needed(path, columns, self.metric.feature_names)
             return self.metric.feature_names
-        features = tuple(name for name in columns if name not in {*self.others, *self.drop})
+        rest = {*self.others, *self.drop}
+        features = tuple(name for name in columns if name not in rest)
         if self.metric is not None and len(features) != self.metric.n_features:
             hint = (
                 f"; {option('drop')} the others" if len(features) > self.metric.n_features else ""
@@ -128,17 +129,17 @@ class ColumnChoice:
                 f"{path} has several columns named {quoted(twice)}; rename all but one."
             )
         require_columns(path, columns, [*self.others, *self.drop])
-        both = next((name for name in self.drop if name in self.others), None)
-        if both is not None:
+        for both in set(self.drop).intersection(self.others):
             raise TableError(f"Column {both!r} is needed and cannot be dropped.")
 
     def _check_needed(self, path: Source, columns: Sequence[str], names: tuple[str, ...]) -> None:
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise TableError(
-                f"The metric has several features named {quoted(twice)}; name them apart."
-            )
-        missing = [name for name in names if name not in columns]
+        for twice, number in Counter(names).most_common(1):
+            if number > 1:
+                raise TableError(
+                    f"The metric has several features named {quoted(twice)}; name them apart."
+                )
+        known = set(columns)
+        missing = [name for name in names if name not in known]
         if missing:
             raise TableError(f"{path} lacks columns that the metric needs: {listed(missing)}.")
         dropped = [name for name in names if name in self.drop]
@@ -370,8 +371,8 @@ def polars_frame(table: pa.Table) -> pl.DataFrame:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message."""
-    return str(error).strip().partition("\n")[0]
+    """Return the first line of an error's message, cut if it is long."""
+    return cut(str(error).strip().partition("\n")[0], 200)
 
 
 def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
@@ -409,7 +410,8 @@ def named_columns(given: Iterable[str] | None, columns: Sequence[str]) -> tuple[
 
 def require_columns(path: Source, columns: Sequence[str], names: Iterable[str]) -> None:
     """Raise TableError unless the table has these columns."""
-    missing = next((name for name in names if name not in columns), None)
+    known = set(columns)
+    missing = next((name for name in names if name not in known), None)
     if missing is not None:
         hint = did_you_mean(missing, columns)
         wrong = f"{path} has no column {missing!r}"

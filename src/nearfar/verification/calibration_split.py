@@ -33,7 +33,7 @@ class CalibrationSplit:
     classes : array of shape (n_held_out, 2)
         Class numbers of the rows of each pair that is held out.
     rows : array of int or None
-        Rows of the classes to learn from, if there are labels and whole classes are held out.
+        Rows to learn from; None if the pairs alone do not tell.
     whole_classes : bool
         Whether the two parts have no class in common.
     """
@@ -78,8 +78,11 @@ def split_labels(
         rank = np.arange(len(order)) - np.searchsorted(of_group[order], of_group[order])
         held_out = np.empty(len(order), dtype=np.bool_)
         held_out[order] = rank < np.round(share * np.bincount(of_group)[of_group[order]])
-        parts = [_drawn(codes, rows, n_pairs, rng) for rows in _parted(held_out[place])]
-        return CalibrationSplit(parts[0], parts[1], codes[parts[1].index], whole_classes=False)
+        learned, other = _parted(held_out[place])
+        seen = _drawn(codes, learned, n_pairs, rng)
+        most = RandomPairs(n_pairs).number(len(other))
+        pairs = all_pairs(codes, other, most, rng, prevalence=0.5)
+        return CalibrationSplit(seen, pairs, codes[pairs.index], learned, whole_classes=False)
     classes = rng.permutation(int(codes.max()) + 1)
     number = min(max(round(share * len(classes)), 2), len(classes) - 2)
     if number < 2:
@@ -89,10 +92,9 @@ def split_labels(
         )
     held_out = np.isin(codes, classes[:number])
     learned, other = _parted(held_out)
+    seen = _drawn(codes, learned, n_pairs, rng)
     pairs = all_pairs(codes, other, n_pairs, rng)
-    return CalibrationSplit(
-        _drawn(codes, learned, n_pairs, rng), pairs, codes[pairs.index], learned
-    )
+    return CalibrationSplit(seen, pairs, codes[pairs.index], learned)
 
 
 def split_pairs(
@@ -154,8 +156,28 @@ def all_given(pairs: Pairs, codes: Ints | None = None) -> CalibrationSplit:
     return CalibrationSplit(pairs.take([]), pairs, classes)
 
 
-def all_pairs(codes: Ints, rows: Ints, most: int | None, rng: np.random.RandomState) -> Pairs:
-    """Return all pairs of rows, or some with weights that keep the share of similar ones.
+def all_pairs(
+    codes: Ints,
+    rows: Ints,
+    most: int | None,
+    rng: np.random.RandomState,
+    prevalence: float | None = None,
+) -> Pairs:
+    """Return all pairs of rows, or of many as many similar as dissimilar ones; none is there twice.
+
+    Weights keep the share of similar pairs.
+
+    Parameters
+    ----------
+    codes : array of shape (n_samples,)
+        Class codes.
+    rows : array of int
+        The rows that are paired.
+    most : int or None
+        Number of pairs, if there are more.
+    rng : RandomState
+    prevalence : float, optional
+        Share of similar pairs that weights give; by default that of all pairs.
 
     Examples
     --------
@@ -166,18 +188,30 @@ def all_pairs(codes: Ints, rows: Ints, most: int | None, rng: np.random.RandomSt
     >>> len(pairs), int(pairs.similar.sum())
     (10, 4)
     """
-    n = len(rows)
-    every = n * (n - 1) // 2
-    if every <= (_MOST_PAIRS if most is None else most):
-        i, j = np.triu_indices(n, 1)
-        pairs = Pairs(rows[np.column_stack([i, j])], codes[rows[i]] == codes[rows[j]])
-        return _both_kinds(pairs)
-    drawn = _drawn(codes, rows, _MOST_PAIRS if most is None else most, rng)
+    order = np.argsort(codes[rows], kind="stable")
     sizes = np.bincount(codes[rows])
-    similar = int((sizes * (sizes - 1) // 2).sum())
-    share = np.where(drawn.similar, similar, every - similar)
-    count = np.bincount(drawn.similar, minlength=2)[drawn.similar.astype(np.intp)]
-    return Pairs(drawn.index, drawn.similar, share / count)
+    place, end = np.arange(len(rows)), np.cumsum(sizes)[codes[rows][order]]
+    most = _MOST_PAIRS if most is None else most
+    # By class, a row has the others of its class after it, and then those of later classes.
+    first, count = (end, place + 1), (len(rows) - end, end - place - 1)
+    totals = np.array([int(each.sum()) for each in count])
+    # As many of both kinds, or what there is of one, and more of the other.
+    numbers = np.minimum(totals, np.maximum(most // 2, most - totals[::-1]))
+    # Of all pairs, or of those that are drawn.
+    shares = totals
+    if prevalence is not None:
+        shares = numbers.sum() * np.array([1 - prevalence, prevalence])
+    draw = np.random.default_rng(rng.randint(1 << 31))
+    index = []
+    for similar in (0, 1):
+        kept = draw.choice(totals[similar], numbers[similar], replace=False, shuffle=False)
+        ends = np.cumsum(count[similar])
+        one = np.searchsorted(ends, kept, "right")
+        other = first[similar][one] + kept - (ends - count[similar])[one]
+        index.append(np.column_stack([order[one], order[other]]))
+    weights = np.repeat(shares / np.maximum(1, numbers), numbers)
+    kinds = np.repeat([False, True], numbers)
+    return _both_kinds(Pairs(rows[np.concatenate(index)], kinds, weights))
 
 
 def _parted(chosen: NDArray[np.bool_]) -> tuple[Ints, Ints]:

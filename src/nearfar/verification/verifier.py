@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -23,12 +25,14 @@ from nearfar.constraints import (
     kind_of,
     unwrapped,
 )
+from nearfar.constraints.copies import comparable_rows
 from nearfar.evaluate import LikelihoodRatios, verification, verification_curve
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.max_margin import MaxMarginMetric
+from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import as_metric
-from nearfar.numerics.missing import refuse_masked
+from nearfar.numerics.missing import naming_remedies, refuse_masked
 from nearfar.runtime.metric_learn_names import with_hints
 from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
 from nearfar.typing import Array, Floats, Vector
@@ -61,8 +65,10 @@ class PairVerifier(BaseEstimator):
 
     Parameters
     ----------
-    learner : MetricLearner, default=MaxMarginMetric()
-        Learns the metric; cloned.
+    learner : MetricLearner or Pipeline, default=MaxMarginMetric()
+        Learns the metric; cloned. All steps of a pipeline, which ends in a learner, are fitted to
+        what the metric is learned from, and only transform what calibrates. Features that were
+        fitted to all rows before, such as principal components or TF-IDF, break a certificate.
     metric : Metric, optional
         A metric to calibrate, in place of a learner. The pairs should be others than those that it
         was learned from.
@@ -106,9 +112,10 @@ class PairVerifier(BaseEstimator):
 
     Attributes
     ----------
-    learner_ : MetricLearner
+    learner_ : MetricLearner or Pipeline
         Not with a `metric`.
     metric_ : Metric
+        Of the learner; in a pipeline, it measures what the steps before give.
     threshold_ : float
         Pairs at this distance or less are the same; -inf if no pair is.
     threshold_interval_ : tuple of float
@@ -152,12 +159,21 @@ class PairVerifier(BaseEstimator):
     >>> point = verifier.fit(X, y).operating_point_
     >>> point.n_classes, point.fmr < point.bound <= 0.05
     (40, True)
+
+    Features are fitted inside, to the classes that the metric is learned from:
+
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.pipeline import make_pipeline
+    >>> verifier.set_params(learner=make_pipeline(PCA(4), RCA())).fit(X, y).metric_
+    <Metric: 4 features -> 4>
+    >>> verifier.predict(X, [[0, 1], [0, 5]])
+    array([ True, False])
     """
 
     @with_hints
     def __init__(
         self,
-        learner: MetricLearner | None = None,
+        learner: MetricLearner | Pipeline | None = None,
         *,
         metric: Metric | None = None,
         criterion: Criterion = "accuracy",
@@ -192,17 +208,29 @@ class PairVerifier(BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            With a pipeline, whatever its first step takes.
         y : Pairs, or array-like of shape (n_samples,)
             Pairs of rows of X, or labels to draw them from.
         """
         self._check_parameters()
         target = None if self.target is None else parse_target(self.target)
         refuse_masked(X, "X")
-        points = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        if isinstance(self.learner, Pipeline):
+            validate_data(self, X, skip_check_array=True)
+            points = comparable_rows(X)
+        else:
+            with naming_remedies():
+                points = validate_data(
+                    self, X, dtype=[np.float64, np.float32], ensure_min_samples=2
+                )
         parts, labels = self._split(points, y, check_random_state(self.random_state))
-        if self.metric is None:
+        metric = self.metric
+        if metric is None:
             self.learner_ = self._learn(X, parts, labels)
-        self.metric_ = as_metric(self.learner_.metric_ if self.metric is None else self.metric)
+            metric = learner_of(self.learner_).metric_
+        self.metric_ = as_metric(metric)
+        if isinstance(self.learner, Pipeline):
+            points = features_of(self.learner_, X)
         held_out = parts.held_out
         distances = self.metric_.pair_distances(points, held_out)
         evidence = PairEvidence(distances, held_out, parts.classes)
@@ -254,12 +282,15 @@ class PairVerifier(BaseEstimator):
 
     def _distances(self, X: ArrayLike, pairs: Pairs | ArrayLike) -> Vector:
         check_is_fitted(self)
-        if self.metric_.feature_names is not None and is_frame(X):
+        if isinstance(getattr(self, "learner_", None), Pipeline):
+            points = features_of(self.learner_, X)
+        elif self.metric_.feature_names is not None and is_frame(X):
             points = self.metric_.features_of(X)
             assert_all_finite(points, input_name="X")
         else:
             refuse_masked(X, "X")
-            points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+            with naming_remedies():
+                points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.metric_.pair_distances(points, pairs)
 
     def score(self, X: ArrayLike, y: Pairs | ConstraintsOver) -> float:
@@ -282,6 +313,8 @@ class PairVerifier(BaseEstimator):
             "split": optional(choice("classes", "rows")),
         }
         check_parameters(rules, {name: getattr(self, name) for name in rules})
+        if self.learner is not None:
+            learner_of(self.learner)
         if self.metric is not None and self.learner is not None:
             raise ValueError("Give a learner or a metric, not both.")
         if self.metric is not None and self.criterion == "margin" and self.target is None:
@@ -312,25 +345,36 @@ class PairVerifier(BaseEstimator):
         if copies is not None:
             warnings.warn(f"{copies}.", stacklevel=3)
         if kind == "pairs":
-            return split_pairs(known.given, split, self.calibration, rng), None
+            parts = split_pairs(known.given, split, self.calibration, rng)
+            # Rows of no pair are learned from; copies of rows that are held out are in a pair.
+            kept = ~np.isin(np.arange(len(X)), unwrapped(y).index)
+            kept[parts.seen.index] = True
+            return replace(parts, rows=np.flatnonzero(kept)), None
         share, groups = self.calibration, known.groups
         return split_labels(known.codes, split, share, self.n_pairs, rng, groups), column_or_1d(y)
 
-    def _learn(self, X: ArrayLike, parts: CalibrationSplit, labels: Array | None) -> MetricLearner:
-        """Learn from pairs, or from the labels of whole classes."""
-        learner = MaxMarginMetric() if self.learner is None else clone(self.learner)
-        if labels is None or parts.rows is None or "labels" not in learner.supervision:
-            return learner.fit(X, parts.seen)
-        if "validation" in learner.get_params():
-            learner.set_params(validation="classes")
-        return learner.fit(_safe_indexing(X, parts.rows), labels[parts.rows])
+    def _learn(
+        self, X: ArrayLike, parts: CalibrationSplit, labels: Array | None
+    ) -> MetricLearner | Pipeline:
+        """Learn from pairs, or from the labels of whole classes; from the learning rows only."""
+        estimator = MaxMarginMetric() if self.learner is None else clone(self.learner)
+        learner, rows = learner_of(estimator), parts.rows
+        assert rows is not None
+        known = None if labels is None else labels[rows]
+        y: Pairs | Array = parts.seen.restrict(rows)
+        if known is not None and parts.whole_classes and "labels" in learner.supervision:
+            y = known
+            if "validation" in learner.get_params():
+                learner.set_params(validation="classes")
+        return fit_pipeline(estimator, _safe_indexing(X, rows), y, labels=known)
 
     def _threshold(self, X: Floats, held_out: Pairs) -> float:
         if self.criterion == "margin":
-            squared = getattr(self.learner_, "threshold_", None)
+            learner = learner_of(self.learner_)
+            squared = getattr(learner, "threshold_", None)
             if squared is None:
                 raise ValueError(
-                    f"{type(self.learner_).__name__} learns no threshold; choose another criterion."
+                    f"{type(learner).__name__} learns no threshold; choose another criterion."
                 )
             return float(np.sqrt(squared)) if squared > 0 else -np.inf
         if self.criterion in ("accuracy", "eer"):

@@ -87,11 +87,11 @@ class SqlMap:
         if table is None:
             return f"{self.mapped}\n"
         query = self._dialect.parameter
-        return (
-            f"{self.add_column(table, mapped)};\n\n"
-            f"-- Nearest first, for the vector {query} of a query:\n"
-            f"-- ORDER BY {self.distance(query, stored=mapped)}\n"
-        )
+        order = f"ORDER BY {self.distance(query, stored=mapped)}"
+        # A name may have several lines, and each must stay in the comment.
+        comment = [f"Nearest first, for the vector {query} of a query:", *order.splitlines()]
+        lines = "".join(f"-- {line}\n" for line in comment)
+        return f"{self.add_column(table, mapped)};\n\n{lines}"
 
     @property
     def _dialect(self) -> Dialect:

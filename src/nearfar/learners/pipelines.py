@@ -1,0 +1,97 @@
+"""Pipelines that end in a learner.
+
+Features that are fitted to rows, such as principal components or weights of words, know these rows.
+What is measured on them later is flattered, as it is by a metric that was learned from them. A
+pipeline is therefore fitted as a whole, to the rows that its learner learns from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_array
+
+from nearfar.learners.base import MetricLearner
+from nearfar.typing import Array, Floats, Ints
+
+Estimator = Any
+"""A learner or a pipeline; they have no common type."""
+
+
+def learner_of(estimator: Estimator) -> MetricLearner:
+    """Return the learner that a pipeline ends in, or the learner itself.
+
+    Examples
+    --------
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from nearfar import RCA
+    >>> from nearfar.learners.pipelines import learner_of
+    >>> learner_of(make_pipeline(PCA(5), RCA()))
+    RCA()
+    """
+    last = estimator
+    while isinstance(last, Pipeline):
+        last = last.steps[-1][1]
+    if not isinstance(last, MetricLearner):
+        what = "A pipeline must end in" if last is not estimator else "The learner must be"
+        raise TypeError(f"{what} a learner of a metric, such as RCA(); got {last!r}.")
+    return last
+
+
+def fit_pipeline(
+    estimator: Estimator,
+    X: ArrayLike,
+    y: object,
+    *,
+    labels: Array | None = None,
+    groups: Ints | None = None,
+) -> Estimator:
+    """Fit a learner, or all steps of a pipeline, to the same rows.
+
+    Parameters
+    ----------
+    estimator : MetricLearner or Pipeline
+    X : array-like of shape (n_samples, n_features)
+        Whatever the first step takes.
+    y : array-like, Pairs, Triplets or Chunklets
+        What the learner learns from.
+    labels : array of shape (n_samples,), optional
+        What the other steps learn from, if that is not `y`.
+    groups : array of shape (n_samples,), optional
+        For the learner.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from nearfar import RCA
+    >>> from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
+    >>> X, y = load_wine(return_X_y=True)
+    >>> fitted = fit_pipeline(make_pipeline(PCA(5), RCA()), X, y)
+    >>> learner_of(fitted).metric_
+    <Metric: 5 features -> 5>
+    >>> features_of(fitted, X[:2]).shape
+    (2, 5)
+    """
+    if not isinstance(estimator, Pipeline):
+        return estimator.fit(X, y, **({} if groups is None else {"groups": groups}))
+    *steps, (name, last) = estimator.steps
+    if steps:
+        features = Pipeline(steps, memory=estimator.memory)
+        X = features.fit_transform(X, y if labels is None else labels)
+        steps = features.steps
+    last = fit_pipeline(last, X, y, labels=labels, groups=groups)
+    return Pipeline([*steps, (name, last)], memory=estimator.memory)
+
+
+def features_of(fitted: Estimator, X: ArrayLike) -> Floats:
+    """Return what the learner at the end of a fitted pipeline gets of some rows."""
+    while isinstance(fitted, Pipeline):
+        X = fitted[:-1].transform(X) if len(fitted) > 1 else X
+        fitted = fitted.steps[-1][1]
+    return np.asarray(check_array(X, dtype=[np.float64, np.float32]))
