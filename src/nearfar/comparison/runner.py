@@ -22,11 +22,12 @@ from nearfar.comparison.tasks import ComparisonTask, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
 from nearfar.evaluate.measures import measures_for
-<<<<<<< HEAD
-from nearfar.numerics.missing import labelled_rows, refuse_masked, refuse_missing
-=======
-from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
->>>>>>> main
+from nearfar.numerics.missing import (
+    labelled_rows,
+    naming_remedies,
+    refuse_masked,
+    refuse_missing,
+)
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.typing import Floats

@@ -56,11 +56,8 @@ from nearfar.learners.selection.held_out import held_out_parts
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import (
     LARGEST_VALUE,
-<<<<<<< HEAD
     labelled_rows,
-=======
     naming_remedies,
->>>>>>> main
     refuse_masked,
     refuse_missing,
 )
