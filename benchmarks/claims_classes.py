@@ -40,7 +40,7 @@ from protocol import load as load_table
 RESULTS = Path(__file__).parent / "results" / "claims_classes.jsonl"
 DRAWS = 200
 CANDIDATES = ("RCA", "LDA", "GMML")
-FRESH_SETS = 8
+FRESH_SETS = 10
 load = cache(load_table)
 Random = np.random.Generator
 Row = dict[str, Any]
@@ -50,8 +50,8 @@ Source = Callable[[Random], tuple[int, int, Array, Array]]
 
 def centres(rng: Random, *, tails: bool = False) -> tuple[int, int, Array, Array]:
     n, n_rows = 20, 10
-    place = rng.normal(size=(4 * n, 12)) * (np.arange(12) < 6)
-    y = np.repeat(np.arange(4 * n), n_rows)
+    place = rng.normal(size=(12 * n, 12)) * (np.arange(12) < 6)
+    y = np.repeat(np.arange(12 * n), n_rows)
     size = (len(y), 12)
     noise = rng.uniform(0.3, 0.9) * (rng.standard_t(2, size) if tails else rng.normal(size=size))
     return n, n_rows, (place[y] + noise) * np.exp(rng.normal(size=12)), y
