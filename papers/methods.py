@@ -25,7 +25,6 @@ from sklearn.metrics.pairwise import (
     manhattan_distances,
 )
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
 import nearfar
@@ -74,8 +73,8 @@ class Neighbors:
         if hasattr(self.metric, "transform"):
             return self._by_gate(X, k)
         M = self.metric.matrix
-        values = np.einsum("ij,jk,ik->i", self.X, M, self.X) - 2 * X @ M @ self.X.T
-        return vote(values, self.y, k)
+        rows, y = shuffled(self.X, self.y)
+        return vote(np.einsum("ij,jk,ik->i", rows, M, rows) - 2 * X @ M @ rows.T, y, k)
 
     def _by_gate(self, X: Array, k: int) -> Array:
         out = np.empty(len(X), dtype=self.y.dtype)
@@ -110,19 +109,23 @@ class Distance:
 
     def predict(self, X: Array, k: int) -> Array:
         """Vote of the nearest training rows."""
-        return in_parts(lambda part: vote(self.distances(part, self.X), self.y, k), X)
+        rows, y = shuffled(self.X, self.y)
+        return in_parts(lambda part: vote(self.distances(part, rows), y, k), X)
 
 
 def nearest(X: Array, y: Array, queries: Array, k: int) -> Array:
-    """Return the vote of the rows of X that are nearest to each query.
-
-    Equally distant rows come in random order, as they do in a program that shuffles its rows.
-    """
-    if k == 1:
-        return np.asarray(KNeighborsClassifier(1).fit(X, y).predict(queries))
-    order = np.random.RandomState(0).permutation(len(X))
-    X, y = X[order], y[order]
+    """Return the vote of the rows of X that are nearest to each query."""
+    X, y = shuffled(X, y)
     return in_parts(lambda part: vote(euclidean_distances(part, X, squared=True), y, k), queries)
+
+
+def shuffled(X: Array, y: Array) -> tuple[Array, Array]:
+    """Return rows and labels in a random order, the same for all calls.
+
+    Of equally distant rows the first counts as the nearest, and files are often sorted by class.
+    """
+    order = np.random.RandomState(0).permutation(len(X))
+    return X[order], y[order]
 
 
 def in_parts(function: Callable[[Array], Array], X: Array) -> Array:

@@ -6,7 +6,9 @@ from threadpoolctl import threadpool_info
 
 from nearfar.numerics import linear_algebra
 from nearfar.numerics.linear_algebra import (
+    by_spread,
     cross_product,
+    determined,
     leading,
     leading_block,
     product,
@@ -108,6 +110,37 @@ def test_the_largest_entry_is_positive(rng):
         assert found[np.abs(v).argmax()] > 0
         np.testing.assert_array_equal(np.abs(found), np.abs(v))
         np.testing.assert_array_equal(signed(-v), found)
+
+
+def test_of_equal_entries_the_first_decides():
+    for rounding in (-1e-9, 0.0, 1e-9):
+        np.testing.assert_array_equal(np.sign(signed(np.array([-1.0, 1.0 + rounding]))), [1, -1])
+    assert signed(np.zeros((0, 3))).shape == (0, 3)
+    np.testing.assert_array_equal(signed(np.zeros((1, 3))), np.zeros((1, 3)))
+
+
+def test_rows_of_equal_eigenvalues_are_determined(rng):
+    axes = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    values = np.array([3.0, 2.0, 2.0, 2.0, 1.0, 1.0])
+    for signs in (1, -1):
+        rows = axes.copy()
+        for tied in (slice(1, 4), slice(4, 6)):
+            size = len(rows[tied])
+            rows[tied] = np.linalg.qr(rng.standard_normal((size, size)))[0] @ rows[tied]
+        found = determined(values * (1 + 1e-14 * rng.standard_normal(6)), signs * rows)
+        np.testing.assert_allclose((found.T * values) @ found, (axes.T * values) @ axes, atol=1e-12)
+        np.testing.assert_allclose(found, determined(values, axes), atol=1e-11)
+
+
+def test_rows_by_spread(rng):
+    covariance = np.cov(rng.standard_normal((4, 9)))
+    L = rng.standard_normal((3, 4))
+    values, turned = by_spread(L, covariance)
+    np.testing.assert_allclose(turned.T @ turned, L.T @ L)
+    np.testing.assert_allclose(turned @ covariance @ turned.T, np.diag(values), atol=1e-12)
+    assert (np.diff(values) < 0).all()
+    np.testing.assert_allclose(by_spread(L)[0], np.linalg.svd(L)[1] ** 2)
+    assert by_spread(L[:0], covariance)[1].shape == (0, 4)
 
 
 def test_row_space(rng):

@@ -430,7 +430,7 @@ def finish(
     shrinkage: Shrinkage | None = None
     if selection.shrinkage:
         prior = prior_metric(problem, prepared.scaler, method)
-        shrinkage = selection.shrinkage_to(prior, data.X, learner.n_components)
+        shrinkage = selection.shrinkage_to(prior, data.X, learner.n_components, builder.scale)
         metric = builder.lift(shrinkage.apply(learned))
         attributes |= problem.shrunk_attributes(metric, prepared)
     return attributes | {

@@ -13,6 +13,7 @@ from nearfar.learners.base import MetricLearner
 from nearfar.learners.declaration import Init, learner
 from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.linear_algebra import by_spread
 from nearfar.rows import Points, Rows, column_ranges, column_variances, gram
 from nearfar.runtime.history import History
 from nearfar.typing import Floats, Ints, Matrix
@@ -161,8 +162,7 @@ def named_map(init: str, X: Points, data: FitInput, n_components: int | None) ->
 
 def principal_axes(L: Matrix, X: Points) -> Matrix:
     """Rotate the rows of a map so that mapped points are uncorrelated, the most spread first."""
-    axes = np.linalg.eigh(L @ (gram(X) / len(X)) @ L.T)[1]
-    return np.asarray(axes[:, ::-1].T @ L)
+    return by_spread(L, gram(X) / len(X))[1]
 
 
 def _n_classes(data: FitInput) -> int:

@@ -14,7 +14,7 @@ from nearfar.learners.row_span import RowSpan
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.linear_algebra import cross_product
+from nearfar.numerics.linear_algebra import by_spread, cross_product, signed
 from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime.history import History, Iterations
 from nearfar.typing import Floats, Matrix, Vector
@@ -110,19 +110,23 @@ class MetricBuilder:
 
         With a `span`, these are those of its coordinates; `lift` is what leads to features.
 
-        With `n_components` the coordinates kept are the principal axes of the mapped training
-        points: the best approximation of their distances in that many dimensions. A factor without
-        rows is a metric of zero.
+        Many maps have the same distances; this is one that another order of rows, another layout
+        of memory or another library finds too. Its rows are orthogonal in the solver's units, the
+        longest first. With `n_components` they are the principal axes of the mapped training
+        points, the most spread first: the best approximation of their distances in that many
+        dimensions. With `exact_rows`, their order is the learner's. See `determined` for rows that
+        are equally important, and for signs.
+
+        A factor without rows is a metric of zero.
         """
         L = learned if self.base is None else np.vstack([self.base, learned])
         if self.exact_rows:
-            L = L[: self.n_components]
+            L = signed(L[: self.n_components])
         else:
             if self.shortest:
                 L = shortest_factor(L)
             if self.n_components is not None and self.covariance is not None:
-                axes = np.linalg.eigh(L @ self.covariance @ L.T)[1][:, ::-1]
-                L = axes[:, : self.n_components].T @ L
+                L = by_spread(L, self.covariance)[1][: self.n_components]
         if len(L) == 0:
             L = np.zeros((1, L.shape[1]))
         return Metric(
@@ -152,14 +156,13 @@ def shortest_factor(L: Matrix) -> Matrix:
     --------
     >>> import numpy as np
     >>> from nearfar.learners.problem import shortest_factor
-    >>> abs(shortest_factor(np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 0.0]])))
+    >>> shortest_factor(np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 0.0]])) + 0.0
     array([[5., 0., 0.]])
     """
     if len(L) >= L.shape[1]:
         return Metric.from_matrix(L.T @ L).L
-    values, vectors = np.linalg.eigh(L @ L.T)
-    kept = values > L.shape[1] * np.finfo(float).eps * values.max(initial=0.0)
-    return np.asarray(vectors[:, kept].T[::-1] @ L)
+    values, rows = by_spread(L)
+    return rows[values > L.shape[1] * np.finfo(float).eps * values.max(initial=0.0)]
 
 
 class Problem(ABC):

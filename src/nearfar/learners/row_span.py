@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.wide_metric import WideMetric
-from nearfar.numerics.linear_algebra import axes_of_span, lies_in_span
+from nearfar.numerics.linear_algebra import axes_of_span, lies_in_span, signed
 from nearfar.typing import Floats, Matrix, Vector
 
 # Weight, relative to the largest, that is rounding error.
@@ -151,7 +151,7 @@ class RowSpan:
         votes = None if metric.votes is None else metric.votes.mapped(self.features_of)
         shared: Any = {"votes": votes, "unit_rows": self.scaler.unit_rows}
         if not outside or max(c, d) <= _NOTHING * np.linalg.norm(L):
-            return Metric(self.features_of(L), **shared)
+            return Metric(signed(L[:, :r] @ self.axes.T) / scale, **shared)
         values, vectors = np.linalg.eigh(L[:, :r].T @ L[:, :r])
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         root[np.diag_indices(r)] -= c

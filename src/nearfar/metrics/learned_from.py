@@ -1,8 +1,8 @@
 """What a metric's file has besides the metric: facts about the rows that it was learned from.
 
 They are JSON in the metadata of the file: the spreads of the features, their shares of distances
-("importance"), digests of some rows ("learned_from"), what was stated of the metric ("stated"), and
-a threshold for pairs.
+("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, what
+was stated of the metric, and a threshold for pairs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nearfar.metrics.importance import (
     several_features,
 )
 from nearfar.metrics.metric import Metric
-from nearfar.typing import Floats, Json, Vector
+from nearfar.typing import Array, Floats, Json, Vector
 
 T = TypeVar("T")
 
@@ -45,6 +45,25 @@ class Importance:
 
     shares: Vector
     directions: list[Direction]
+
+
+@dataclass(frozen=True)
+class Votes:
+    """How often votes of neighbours were right on rows that took no part in learning.
+
+    Attributes
+    ----------
+    classes : str
+        Digest of the names of the classes.
+    counted : list of list of int
+        For 1, 2, ... neighbours: number of rows whose winner had 1, 2, ... votes.
+    right : list of list of int
+        How many of them have the class that won.
+    """
+
+    classes: str
+    counted: list[list[int]]
+    right: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -84,7 +103,13 @@ class Stated:
     text: str
 
 
-def save_learned(metric: Metric, path: Path, X: Floats, stated: Stated | None = None) -> None:
+def save_learned(
+    metric: Metric,
+    path: Path,
+    X: Floats,
+    votes: Votes | None = None,
+    stated: Stated | None = None,
+) -> None:
     """Write a metric that was learned from X, with the spreads and shares of the features."""
     some = np.arange(len(X))
     if len(X) > _DIGESTS:
@@ -92,6 +117,8 @@ def save_learned(metric: Metric, path: Path, X: Floats, stated: Stated | None = 
     metadata = {"learned_from": json.dumps(_digests(X[some]))}
     if stated is not None:
         metadata["stated"] = json.dumps(asdict(stated))
+    if votes is not None:
+        metadata["votes"] = json.dumps(asdict(votes))
     if metric.kernel_map is None:
         metadata["feature_spreads"] = json.dumps(feature_spreads(metric, X).tolist())
         columns = several_features(metric)
@@ -177,6 +204,29 @@ def stored_statement(path: Path) -> Stated | None:
         return Stated(_text(entry["measure"]), _number(entry["loss"]), _text(entry["text"]))
 
     return _stored(path, "stated", statement)
+
+
+def class_digest(classes: Array) -> str:
+    """Return what tells the classes of one table from those of another."""
+    names = "\n".join(sorted(map(str, classes)))
+    return blake2b(names.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def stored_votes(path: Path) -> Votes | None:
+    """Return how often votes were right on rows that took no part, if a metric's file has it."""
+
+    def votes(value: Json) -> Votes:
+        entry = _dict(value)
+        counted, right = (
+            [[int(_number(each)) for each in _list(row)] for row in _list(entry[key])]
+            for key in ("counted", "right")
+        )
+        for k, (rows, hits) in enumerate(zip(counted, right, strict=True), start=1):
+            if len(rows) != k or not all(0 <= a <= b for a, b in zip(hits, rows, strict=True)):
+                raise ValueError("There is a number for each number of votes.")
+        return Votes(_text(entry["classes"]), counted, right)
+
+    return _stored(path, "votes", votes)
 
 
 def stored_threshold(path: Path) -> Threshold | None:

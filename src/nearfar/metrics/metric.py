@@ -30,7 +30,7 @@ from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
-from nearfar.numerics.linear_algebra import product
+from nearfar.numerics.linear_algebra import determined, product
 from nearfar.runtime.metric_learn_names import MetricLearnNames
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
@@ -134,6 +134,9 @@ class Metric(MetricLearnNames):
     def from_matrix(cls, M: ArrayLike, feature_names: Sequence[str] | None = None) -> Metric:
         """Factor a symmetric positive semidefinite matrix; zero eigenvalues are dropped.
 
+        The rows of L are eigenvectors, the longest first, with a positive largest entry. Those of
+        equal eigenvalues are the ones that `nearfar.numerics.linear_algebra.determined` chooses.
+
         Examples
         --------
         >>> from nearfar import Metric
@@ -155,8 +158,9 @@ class Metric(MetricLearnNames):
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         if not kept.any():
             return cls(np.zeros((1, len(values))), feature_names)
-        L = np.sqrt(size) * np.sqrt(values[kept])[:, None] * vectors[:, kept].T
-        return cls(L[::-1], feature_names)
+        values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
+        L = determined(values, np.sqrt(size * values)[:, None] * vectors.T)
+        return cls(L, feature_names)
 
     def named(self, feature_names: Sequence[str] | None) -> Metric:
         """Return the same metric of features with other names, without `columns`."""

@@ -1,4 +1,4 @@
-"""Dense linear algebra: products on all cores, leading eigenpairs, the space that points span.
+"""Dense linear algebra: products on all cores, eigenpairs, the space that points span.
 
 A product that takes some ten milliseconds or more is divided into blocks of rows, which do not
 depend on the number of threads. Smaller ones are one call of BLAS, which has one thread
@@ -21,6 +21,10 @@ _FEWEST_COLUMNS = 16
 _GRAM_ROWS = 1 << 14
 # Share of their length by which rows may leave a span: far above rounding in float64.
 _ROUNDING = 1e-10
+# Relative difference up to which eigenvalues are equal: axes of others are exact to about 1e-8.
+_EQUAL_VALUES = 1e-8
+# The same for entries of a vector; those of a fit with few exact digits should be told apart.
+_EQUAL_ENTRIES = 1e-6
 
 
 def product(A: Floats, B: Floats) -> Floats:
@@ -91,12 +95,82 @@ def leading_block(A: Matrix, size: int) -> tuple[Vector, Matrix]:
     """Largest eigenvalues, falling, and their eigenvectors as rows."""
     n = len(A)
     values, vectors = eigh(A, subset_by_index=[max(0, n - size), n - 1])
-    return values[::-1], np.array([signed(v) for v in vectors.T[::-1]])
+    return values[::-1], signed(vectors.T[::-1])
 
 
-def signed(v: Vector) -> Vector:
-    """Return v or -v, whichever has a positive largest entry."""
-    return v * np.copysign(1.0, v[np.abs(v).argmax()])
+def signed(rows: Matrix) -> Matrix:
+    """Return a vector, or each row, with the sign that makes its largest entry positive.
+
+    Of entries that differ by rounding the first counts as the largest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.linear_algebra import signed
+    >>> signed(np.array([[1.0, -3.0], [-2.0, 2.0 + 1e-9]]))
+    array([[-1.,  3.],
+           [ 2., -2.]])
+    """
+    size = np.abs(rows)
+    large = size >= (1 - _EQUAL_ENTRIES) * size.max(axis=-1, keepdims=True)
+    return rows * np.copysign(1.0, np.take_along_axis(rows, large.argmax(-1)[..., None], -1))
+
+
+def determined(values: Vector, rows: Matrix) -> Matrix:
+    """Return what does not depend on how an eigenproblem was solved.
+
+    Signs are those of `signed`. If eigenvalues are equal, any rotation of their rows solves the
+    problem as well; this one makes ``rows @ diag(0, -1, -2**0.5, -3**0.5, ...) @ rows.T`` diagonal
+    and falling: rows of earlier columns come first, and axes of coordinates remain.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        Eigenvalues, rising or falling.
+    rows : array of shape (n, D)
+        Eigenvectors, or a map that is made of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.linear_algebra import determined
+    >>> determined(np.ones(2), np.array([[0.6, 0.0, 0.8], [0.8, 0.0, -0.6]])) + 0.0
+    array([[1., 0., 0.],
+           [0., 0., 1.]])
+    """
+    rows = np.array(rows)
+    apart = np.abs(np.diff(values)) > _EQUAL_VALUES * np.abs(values).max(initial=0.0)
+    place = -np.sqrt(np.arange(rows.shape[1]))
+    for equal in np.split(np.arange(len(rows)), np.flatnonzero(apart) + 1):
+        if len(equal) > 1:
+            tied = rows[equal]
+            rows[equal] = eigh((tied * place) @ tied.T)[1].T[::-1] @ tied
+    return signed(rows)
+
+
+def by_spread(L: Matrix, covariance: Matrix | None = None) -> tuple[Vector, Matrix]:
+    """Rotate the rows of a map so that mapped points are uncorrelated, the most spread first.
+
+    Parameters
+    ----------
+    L : array of shape (n_rows, n_features)
+    covariance : array of shape (n_features, n_features), optional
+        That of the points; the identity by default, so that rows become orthogonal.
+
+    Returns
+    -------
+    variances : array of shape (n_rows,)
+    L : array of shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.numerics.linear_algebra import by_spread
+    >>> by_spread(np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 1.0]]))[0].round(3)
+    array([25.355,  0.355])
+    """
+    values, axes = np.linalg.eigh(L @ (L.T if covariance is None else covariance @ L.T))
+    return values[::-1], determined(values[::-1], axes.T[::-1] @ L)
 
 
 def row_space(X: Floats) -> Matrix | None:
@@ -130,7 +204,7 @@ def row_space(X: Floats) -> Matrix | None:
     if n < D:
         basis = basis @ X / np.sqrt(values[kept][::-1, None])
         basis = np.linalg.qr(basis.T.astype(np.float64))[0].T
-    return np.array([signed(v) for v in basis])
+    return signed(basis)
 
 
 def axes_of_span(X: Matrix) -> Matrix:
@@ -149,12 +223,12 @@ def axes_of_span(X: Matrix) -> Matrix:
     --------
     >>> import numpy as np
     >>> from nearfar.numerics.linear_algebra import axes_of_span
-    >>> np.abs(axes_of_span(np.array([[3.0, 4.0, 0.0], [6.0, 8.0, 0.0]]))).ravel()
+    >>> axes_of_span(np.array([[3.0, 4.0, 0.0], [6.0, 8.0, 0.0]])).ravel() + 0.0
     array([0.6, 0.8, 0. ])
     """
     _, size, axes = np.linalg.svd(X, full_matrices=False)
-    n_axes = np.count_nonzero(size > max(X.shape) * np.finfo(float).eps * size[0])
-    return np.ascontiguousarray(axes[: max(1, n_axes)].T)
+    n_axes = max(1, int(np.count_nonzero(size > max(X.shape) * np.finfo(float).eps * size[0])))
+    return np.ascontiguousarray(determined(size[:n_axes], axes[:n_axes]).T)
 
 
 def lies_in_span(X: Matrix, axes: Matrix) -> bool:

@@ -279,10 +279,11 @@ class Learned:
         """Write the metric to a file, with facts on the rows that it was learned from."""
         if self.metric is None:
             raise ValueError(self._nothing_chosen() if self.fit is None else self._no_map(self.fit))
-        self.path, stated = Path(fspath(path)), self._stated()
-        if self.path.exists():
-            self.replaced = _earlier(self.path, stated)
-        save_learned(self.metric, self.path, self.table.X, stated)
+        file, stated = Path(fspath(path)), self._stated()
+        votes = None if self.fit is None else self.fit.votes
+        replaced = _earlier(file, stated) if file.exists() else ""
+        save_learned(self.metric, file, self.table.X, votes, stated)
+        self.path, self.replaced = file, replaced
 
     def _stated(self) -> Stated | None:
         """Return the figure of the method that was learned, if it was measured."""

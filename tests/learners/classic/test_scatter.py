@@ -10,7 +10,6 @@ from nearfar.learners.classic import scatter
 from nearfar.learners.classic.scatter import (
     Evidence,
     Groups,
-    by_spread,
     discriminants,
     pair_scatters,
     shrunk,
@@ -135,17 +134,6 @@ def test_singular_covariances_have_discriminants():
     values, L = discriminants(np.eye(3), np.diag([1.0, 1.0, 0.0]))
     assert np.isfinite(values).all()
     np.testing.assert_allclose(np.abs(L[0] / np.linalg.norm(L[0])), [0, 0, 1], atol=1e-8)
-
-
-def test_rows_by_spread(rng):
-    covariance = np.cov(rng.standard_normal((4, 9)))
-    L = rng.standard_normal((3, 4))
-    turned = by_spread(L, covariance)
-    np.testing.assert_allclose(turned.T @ turned, L.T @ L)
-    spread = turned @ covariance @ turned.T
-    np.testing.assert_allclose(spread, np.diag(spread.diagonal()), atol=1e-12)
-    assert (np.diff(spread.diagonal()) < 0).all()
-    assert by_spread(L[:0], covariance).shape == (0, 4)
 
 
 def test_shrinking_keeps_its_argument(rng):

@@ -174,14 +174,18 @@ class TestSelection:
 
     def test_all_shrinkage_is_the_prior_in_other_units(self):
         prior, learned = Metric.identity(13), Metric(np.diag(np.arange(1.0, 14)))
-        shrunk = Selection(None, 1.0).shrinkage_to(prior, X, None).apply(learned)
+        shrunk = Selection(None, 1.0).shrinkage_to(prior, X, None, np.ones(13)).apply(learned)
         M = shrunk.matrix
         np.testing.assert_allclose(M, M[0, 0] * np.eye(13), atol=1e-9 * M[0, 0])
         assert mean_squared_distance(shrunk, X) == pytest.approx(mean_squared_distance(learned, X))
 
     def test_gated_metrics_keep_their_gate(self):
         gated = GatedMetric([Metric.identity(13)] * 2, V=np.eye(2, 13), b=[0, 1])
-        shrunk = Selection(None, 0.5).shrinkage_to(Metric.identity(13), X, None).apply(gated)
+        shrunk = (
+            Selection(None, 0.5)
+            .shrinkage_to(Metric.identity(13), X, None, np.ones(13))
+            .apply(gated)
+        )
         np.testing.assert_array_equal(shrunk.assign(X), gated.assign(X))
         assert len(shrunk.parts) == 2
 

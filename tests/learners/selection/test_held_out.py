@@ -125,6 +125,18 @@ def test_the_best_weights_are_optimal(table, kind):
         assert part.value(w, values)[0] / len(part) <= best + 1e-9
 
 
+@pytest.mark.parametrize("kind", ["neighbors", "ranking"])
+@pytest.mark.parametrize("unit", [1.0, 1e-3, 1e3])
+def test_the_best_weights_are_found_from_those_of_an_earlier_stage(table, kind, unit):
+    # A search whose first step is short beside the weights ended where it began.
+    part = parts_of(*table)[kind]
+    values = unit * tables(part)
+    _, best = optimal_weights([(part, values)], tolerance=1e-12)
+    for start in ([4.0, 0.1, 0.2], [0.1, 2.0, 0.05], [0.3, 0.2, 3.0]):
+        _, found = optimal_weights([(part, values)], np.array(start) / unit, tolerance=1e-6)
+        assert found == pytest.approx(best, rel=0.01)
+
+
 def test_queries_that_can_find_only_one_kind_are_left_out(table):
     X, _ = table
     y = np.array([0] * 5 + [1] * 34 + [2])

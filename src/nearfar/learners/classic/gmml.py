@@ -36,7 +36,6 @@ from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedFor
 from nearfar.learners.classic.scatter import (
     Evidence,
     Shrinkage,
-    by_spread,
     pair_scatters,
     with_ridge,
 )
@@ -44,6 +43,7 @@ from nearfar.learners.declaration import learner
 from nearfar.learners.problem import factor_on_scaled_points
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.linear_algebra import by_spread
 from nearfar.runtime.parameters import ParameterRule, choice, either, instance, number, optional
 from nearfar.typing import Matrix
 
@@ -103,7 +103,7 @@ class GMML(SummedClosedForm):
             factor = np.sqrt(np.sum(inverse * D) / np.sum(A0 * S))
             S = S + self.prior_weight / factor * inverse
             D = D + self.prior_weight * factor * A0
-        L = by_spread(geodesic_factor(S, D, self.t), evidence.groups.total.within())
+        L = by_spread(geodesic_factor(S, D, self.t), evidence.groups.total.within())[1]
         return Solution(L * axes.unit**self.t if self.scale is None else L)
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import eigh
 
 from nearfar.constraints import Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import Evidence, Groups, with_ridge
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
+from nearfar.numerics.linear_algebra import by_spread
 from nearfar.typing import Floats
 
 
@@ -55,6 +55,7 @@ class InverseCovariance(SummedClosedForm):
         return Evidence(Groups(P))
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
-        C = evidence.groups.shrunk_within(self.shrinkage)
-        values, vectors = eigh(with_ridge(C))
-        return Solution((vectors / np.sqrt(values)).T[::-1])
+        C = with_ridge(evidence.groups.shrunk_within(self.shrinkage))
+        # Shrinkage keeps the axes, and may make their lengths equal.
+        vectors = by_spread(np.eye(len(C)), evidence.groups.within())[1]
+        return Solution(vectors / np.sqrt((vectors @ C * vectors).sum(axis=1))[:, None])

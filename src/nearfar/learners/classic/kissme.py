@@ -33,13 +33,13 @@ from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedFor
 from nearfar.learners.classic.scatter import (
     ROUNDING,
     Evidence,
-    by_spread,
     discriminants,
     pair_scatters,
     with_ridge,
 )
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
+from nearfar.numerics.linear_algebra import by_spread
 
 
 @learner
@@ -76,7 +76,7 @@ class KISSME(SummedClosedForm):
         weights, vectors = eigh((W.T * (1.0 - 1.0 / values)) @ W)
         positive = weights > ROUNDING * np.abs(weights).max()
         L = (vectors[:, positive] * np.sqrt(weights[positive])).T
-        return Solution(by_spread(L, evidence.groups.total.within()))
+        return Solution(by_spread(L, evidence.groups.total.within())[1])
 
 
 @learner

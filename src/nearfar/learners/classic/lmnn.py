@@ -56,6 +56,7 @@ from nearfar.learners.problem import FitInput
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.numerics.lbfgs import lbfgs
+from nearfar.numerics.linear_algebra import determined
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, integer, number
 from nearfar.runtime.threads import Threads
@@ -400,7 +401,7 @@ class LMNNProblem(MapProblem):
         L: Matrix = history[-1].payload
         _, size, axes = np.linalg.svd(L, full_matrices=False)
         kept = size**2 > L.size * np.finfo(float).eps * size[0] ** 2
-        return np.asarray(size[kept, None] * axes[kept]) @ self.basis
+        return determined(size[kept], (size[kept, None] * axes[kept]) @ self.basis)
 
     def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where nothing was learned, or where the objective has not settled."""

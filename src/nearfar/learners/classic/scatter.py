@@ -35,6 +35,7 @@ from scipy.sparse import csr_array
 
 from nearfar.constraints import Pairs, Supervision
 from nearfar.numerics.edges import edges_of
+from nearfar.numerics.linear_algebra import determined
 from nearfar.rows import Points, Rows
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
@@ -349,15 +350,9 @@ def discriminants(between: Matrix, within: Matrix) -> tuple[Vector, Matrix]:
         The v as rows: L within L' = I and L between L' = diag(values).
     """
     values, vectors = eigh(between, with_ridge(within))
-    return values[::-1], vectors.T[::-1]
+    return values[::-1], determined(values[::-1], vectors.T[::-1])
 
 
 def with_ridge(S: Matrix) -> Matrix:
     """Make a covariance of rows of unit variance positive definite."""
     return S + ROUNDING * np.eye(len(S))
-
-
-def by_spread(L: Matrix, covariance: Matrix) -> Matrix:
-    """Rotate the rows of a map so that mapped points are uncorrelated, the most spread first."""
-    axes = np.linalg.eigh(L @ covariance @ L.T)[1]
-    return axes.T[::-1] @ L

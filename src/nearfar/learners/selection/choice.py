@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearfar.learners.problem import shortest_factor
 from nearfar.learners.selection.held_out import (
     HeldOut,
     mean_squared_distance,
@@ -26,6 +27,7 @@ from nearfar.learners.selection.held_out import (
 )
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.linear_algebra import by_spread
 from nearfar.rows import Points
 from nearfar.typing import Floats, Vector
 
@@ -42,7 +44,7 @@ _PATIENCE = 1
 _WORTHWHILE = 1e-3
 
 # Relative accuracy of the likelihood at a stage, far below what is worthwhile.
-_TOLERANCE = 1e-5
+_TOLERANCE = 1e-6
 
 Path = tuple[Metric, Generator[tuple[int, Any], None, None]]
 """The prior, and the metrics along a fit, each with its number of iterations."""
@@ -67,10 +69,12 @@ class Selection:
     n_iterations: int | None = None
     shrinkage: float = 0.0
 
-    def shrinkage_to(self, prior: Metric, X: Points, n_components: int | None) -> Shrinkage:
+    def shrinkage_to(
+        self, prior: Metric, X: Points, n_components: int | None, scale: Vector
+    ) -> Shrinkage:
         """Return what shrinks a metric that was learned from the rows X."""
         rows = sample(np.arange(len(X)), _MAX_ROWS, np.random.RandomState(0))
-        return Shrinkage(self.shrinkage, prior, X[rows], n_components)
+        return Shrinkage(self.shrinkage, prior, X[rows], n_components, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +90,15 @@ class Shrinkage:
         A sample of the rows that were learned from.
     n_components : int or None
         The most components of the result.
+    scale : array of shape (n_features,)
+        Units of the features of the map: rows are orthogonal in them.
     """
 
     share: float
     prior: Metric
     X: Floats
     n_components: int | None
+    scale: Vector
 
     def apply(self, metric: Metric) -> Metric:
         """Shrink a metric, which keeps its mean squared distance."""
@@ -107,11 +114,11 @@ class Shrinkage:
 
     def _sum(self, part: Metric, weights: Floats) -> Metric:
         factor = np.vstack([weights[0] * self.prior.L, weights[1] * part.L])
-        L = Metric.from_matrix(factor.T @ factor).L
+        L = shortest_factor(factor * self.scale)
         if self.n_components is not None and self.n_components < len(L):
-            P = part.rows_of(self.X) @ L.T
-            axes = np.linalg.eigh(np.cov(P, rowvar=False))[1][:, ::-1]
-            L = axes[:, : self.n_components].T @ L
+            points = part.rows_of(self.X) / self.scale
+            L = by_spread(L, np.cov(points, rowvar=False))[1][: self.n_components]
+        L = L / self.scale
         return Metric(L, part.feature_names, kernel_map=part.kernel_map, unit_rows=part.unit_rows)
 
 

@@ -144,8 +144,8 @@ class HeldOutRows(HeldOut):
 
     def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
         """Sum over the queries of log p, or of the mean log p."""
-        flat = tables.reshape(len(tables), -1)
-        H = (w.astype(tables.dtype) @ flat).reshape(self.near.shape)
+        # Kernels of BLAS round float32 differently, and the search would end at other weights.
+        H = np.einsum("k,kij->ij", w.astype(tables.dtype), tables)
         if self.own is not None:
             H[np.arange(len(H)), self.own] = np.inf
         log_all, p = _log_sums(H)
@@ -167,7 +167,8 @@ class HeldOutRows(HeldOut):
             q = self.near / self.near.sum(axis=1, keepdims=True)
             values = -log_all - (q * np.where(self.near > 0, H, 0)).sum(axis=1)
             p -= q
-        return float(values.sum()), np.asarray(flat @ p.ravel(), dtype=np.float64)
+        gradient = np.einsum("kij,ij->ki", tables, p).sum(axis=1, dtype=np.float64)
+        return float(values.sum(dtype=np.float64)), gradient
 
 
 def _log_sums(H: Floats) -> tuple[Floats, Floats]:
@@ -298,15 +299,23 @@ def optimal_weights(
         equal, point = _scaled(negative, np.full(K, 1 / K))
         if equal < first - tolerance * abs(first):
             start = point
+    # The first step of L-BFGS has a length of one. In the units of w that can be so short that the
+    # likelihood hardly changes, which would end the search.
+    units = np.where(start > 0, start, start.max())
+
+    def in_units(x: Vector) -> tuple[float, Vector]:
+        value, gradient = negative(units * x)
+        return value, units * gradient
+
     optimum: Any = minimize(
-        negative,
-        start,
+        in_units,
+        start / units,
         jac=True,
         method="L-BFGS-B",
         bounds=[(0, None)] * K,
         options={"maxiter": _MAX_ITER, "ftol": tolerance},
     )
-    return np.asarray(optimum.x), -float(optimum.fun)
+    return units * optimum.x, -float(optimum.fun)
 
 
 def _scaled(f: Callable[[Vector], tuple[float, Vector]], direction: Vector) -> tuple[float, Vector]:
