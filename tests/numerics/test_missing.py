@@ -190,3 +190,40 @@ class TestUnlabelledRows:
         np.testing.assert_array_equal(table.places, self.KNOWN)
         assert any("16 rows have the label -1" in note.text for note in table.notes)
         assert len(read_table(frame, label="y", numbers=True)) == 48
+
+
+FRAME = pd.DataFrame(
+    {"size": [1.0, 2, 3, 4], "day": pd.Timestamp("2024-01-01"), "word": list("abab")}
+)
+TWO = np.array([0, 0, 1, 1])
+CALLS = {
+    "compare": compare,
+    "MetricNeighborsClassifier": lambda X, y: MetricNeighborsClassifier(LDA()).fit(X, y),
+    "LDA": lambda X, y: LDA().fit(X, y),
+    "predict": lambda X, y: (
+        MetricNeighborsClassifier(LDA(), n_neighbors=1)
+        .fit(np.eye(4)[:, : np.shape(X)[1]], y)
+        .predict(np.asarray(X))
+    ),
+    "PairVerifier": lambda X, y: PairVerifier(RCA()).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+class TestRemedies:
+    """What scikit-learn advises is other estimators; what helps here is `Columns`."""
+
+    @pytest.mark.parametrize("column", ["day", "word"])
+    def test_columns_that_are_not_numbers(self, call, column):
+        with pytest.raises(ValueError, match=r"not numbers .*Columns\.fit\(X\)"):
+            call(FRAME[[column]] if column == "word" else FRAME[["size", column]], TWO)
+
+    def test_missing_values(self, call):
+        with pytest.raises(ValueError, match=r"contains NaN\. .*Columns\.fit\(X\)") as caught:
+            call(np.array([[1.0], [np.nan], [3.0], [4.0]]), TWO)
+        assert "HistGradientBoosting" not in str(caught.value)
+
+
+def test_labels_of_text_and_numbers():
+    with pytest.raises(ValueError, match="y has text and other values; make all of them text"):
+        LDA().fit(np.eye(4), np.array(["a", 1, "a", 1], dtype=object))
