@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from nearfar import (
+    LDA,
     NCA,
     RCA,
     AutoMetric,
@@ -143,3 +144,40 @@ def test_how_many_are_missing():
     with pytest.raises(ValueError, match=r"X has masked entries \(3\)"):
         refuse_masked(np.ma.masked_less(np.arange(6), 3), "X")
     refuse_missing([], "y")
+
+
+FRAME = pd.DataFrame(
+    {"size": [1.0, 2, 3, 4], "day": pd.Timestamp("2024-01-01"), "word": list("abab")}
+)
+TWO = np.array([0, 0, 1, 1])
+CALLS = {
+    "compare": compare,
+    "MetricNeighborsClassifier": lambda X, y: MetricNeighborsClassifier(LDA()).fit(X, y),
+    "LDA": lambda X, y: LDA().fit(X, y),
+    "predict": lambda X, y: (
+        MetricNeighborsClassifier(LDA(), n_neighbors=1)
+        .fit(np.eye(4)[:, : np.shape(X)[1]], y)
+        .predict(np.asarray(X))
+    ),
+    "PairVerifier": lambda X, y: PairVerifier(RCA()).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+class TestRemedies:
+    """What scikit-learn advises is other estimators; what helps here is `Columns`."""
+
+    @pytest.mark.parametrize("column", ["day", "word"])
+    def test_columns_that_are_not_numbers(self, call, column):
+        with pytest.raises(ValueError, match=r"not numbers .*Columns\.fit\(X\)"):
+            call(FRAME[[column]] if column == "word" else FRAME[["size", column]], TWO)
+
+    def test_missing_values(self, call):
+        with pytest.raises(ValueError, match=r"contains NaN\. .*Columns\.fit\(X\)") as caught:
+            call(np.array([[1.0], [np.nan], [3.0], [4.0]]), TWO)
+        assert "HistGradientBoosting" not in str(caught.value)
+
+
+def test_labels_of_text_and_numbers():
+    with pytest.raises(ValueError, match="y has text and other values; make all of them text"):
+        LDA().fit(np.eye(4), np.array(["a", 1, "a", 1], dtype=object))

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+# How NumPy says that text, dates and other objects are not numbers.
+_NOT_NUMBERS = ("could not convert string", "could not be promoted", "float() argument must be")
 LARGEST_VALUE = 1e145
 """The largest value of X whose squares, and sums of them, do not overflow."""
 
@@ -49,7 +51,7 @@ def naming_remedies() -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         message = str(error)
-        if "could not convert string" in message or "could not be promoted" in message:
+        if any(part in message for part in _NOT_NUMBERS):
             raise ValueError(
                 f"X has columns that are not numbers ({message.partition('. ')[0]}). Encode them, "
                 "for example with Columns.fit(X).column_transformer() of nearfar.columns."

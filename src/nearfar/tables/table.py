@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
 from nearfar.columns import Columns
 from nearfar.constraints import Pairs, Triplets
@@ -36,6 +37,8 @@ class Table:
         What to show for the rows.
     columns : Columns or None
         What the columns of the table became; None if all of them are numbers.
+    cells : polars.DataFrame or None
+        The columns themselves, to learn again what becomes of them from some of the rows.
     groups : array of shape (n_rows,) or None
         Number of the group of each row. A group is never both learned from and tested on.
     places : array of shape (n_rows,) or None
@@ -73,6 +76,7 @@ class Table:
     label: str | None = None
     id_column: str | None = None
     frame: Frame | None = None
+    cells: pl.DataFrame | None = None
 
     def __len__(self) -> int:
         return len(self.X)

@@ -273,7 +273,8 @@ class Learned:
         """Write the metric to a file, with facts on the rows that it was learned from."""
         if self.metric is None:
             raise ValueError(self._nothing_chosen() if self.fit is None else self._no_map(self.fit))
-        save_learned(self.metric, Path(fspath(path)), self.table.X)
+        votes = None if self.fit is None else self.fit.votes
+        save_learned(self.metric, Path(fspath(path)), self.table.X, votes)
         self.path = Path(fspath(path))
 
     def report(
