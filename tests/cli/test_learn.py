@@ -460,7 +460,6 @@ def test_tables_that_cannot_be_learned_from(fail, folder, text, message):
 
 @pytest.mark.parametrize("place", ["label", "name", "values"])
 def test_latin_1(run, folder, place):
-    """The case of the issue had text in its first column."""
     table = {"x": [f"{i}.5" for i in range(30)], "word": ["No", "Yes", "No"] * 10}
     table["label"] = ["a", "b", "c"] * 10
     if place == "label":
