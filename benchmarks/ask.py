@@ -14,9 +14,6 @@ same starts for both kinds, and predicts the test questions, which nobody is ask
 needed are those after which mean agreement over runs of chosen questions first is that of random
 questions at the end.
 
-At the same points, the chooser says what gain it expects of the next answers, which
-`benchmarks/expected_gain.py` compares with the gain there is.
-
     python benchmarks/ask.py [--toy] [--show] [--resume] [--collection NAME]
 
 docs/reference/ask.md has the table that this prints.
@@ -25,7 +22,6 @@ docs/reference/ask.md has the table that this prints.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import time
 from dataclasses import dataclass
@@ -37,7 +33,6 @@ import numpy as np
 import nearfar
 from nearfar import datasets
 from nearfar.ask import Chooser
-from nearfar.ask.progress import expected_gain
 from nearfar.ask.questions import arrays
 from nearfar.runtime.threads import limited_threads
 from protocol import Array
@@ -46,8 +41,6 @@ RESULTS = Path(__file__).parent / "results/ask.jsonl"
 RUNS = 10
 ANSWERS = {"shoes": 300, "eggs": 3000, "simulated": 200, "isotropic": 200}
 EVERY = {"shoes": 10, "eggs": 100, "simulated": 10, "isotropic": 10}
-AHEAD = {"shoes": 50, "eggs": 100, "simulated": 50, "isotropic": 50}
-"""Answers whose gain is expected, and between two such expectations."""
 FEATURES = {"simulated": 8, "isotropic": 20}
 N_TEST = 3000
 Row = dict[str, Any]
@@ -125,7 +118,7 @@ def run(name: str, way: str, seed: int, n_answers: int) -> Row:
     shares: Row = {"random_share": 1.0, "repeat_share": 0.0} if way == "random" else {}
     chooser = Chooser(known.X, n_objects=known.n_objects, random_state=seed, **shares)
     random = np.random.default_rng([seed, 3])
-    curve, gains, seconds = [(0, *known.agreement(chooser))], [], 0.0
+    curve, seconds = [(0, *known.agreement(chooser))], 0.0
     for number in range(1, n_answers + 1):
         start = time.process_time()
         question = chooser.next(among=known.pool)
@@ -133,15 +126,11 @@ def run(name: str, way: str, seed: int, n_answers: int) -> Row:
         chooser.add(question, known.answer(question.objects, random))
         if number % EVERY[name] == 0:
             curve.append((number, *known.agreement(chooser)))
-        if way == "chosen" and number % AHEAD[name] == 0:
-            gain = expected_gain(copy.deepcopy(chooser), AHEAD[name])
-            gains.append((number, round(gain, 5)))
     return {
         "collection": name,
         "way": way,
         "seed": seed,
         "curve": curve,
-        "expected_gains": gains,
         "seconds_per_question": round(seconds / n_answers, 4),
         "version": nearfar.__version__,
     }

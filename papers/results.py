@@ -37,6 +37,10 @@ MOST_LABELS = 2000
 """Predicted labels of more test rows are not kept, only how many are wrong."""
 VOTE = "the nearest of equally common labels"
 """How several neighbours decide, see `papers.methods.vote`; it is among a task's settings."""
+TIES = "equally distant rows in an order drawn for the training rows"
+"""See `papers.methods.order_of_ties`. Of several neighbours under a metric this always held."""
+WITHOUT_METRIC = ("L1", "chi-square", "MetricBoost")
+"""Methods with a distance, or with a form in place of a metric."""
 RUNS_WITH_LABELS = 10
 """Later runs keep no predicted labels."""
 
@@ -70,8 +74,11 @@ def _code_digest(source: str) -> str:
 
 def described(task: Task) -> Line:
     """Return all that a result of the task depends on, but for machine and versions."""
-    votes = task.n_neighbors > 1 and task.measure in ("error", "accuracy", "least error")
-    rule = {"vote": VOTE} if votes and not task.method.startswith("SVM") else {}
+    rule: Line = {}
+    if task.measure in ("error", "accuracy", "least error") and not task.method.startswith("SVM"):
+        rule = {"vote": VOTE} if task.n_neighbors > 1 else {}
+        if task.n_neighbors == 1 or task.method in WITHOUT_METRIC:
+            rule["ties"] = TIES
     return {
         "cell": task.cell,
         "reading": task.reading,

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
+from threadpoolctl import threadpool_limits
 
 import nearfar
 from papers.methods import METHODS, Distance
@@ -93,7 +94,9 @@ def compute(pattern: Callable[[str], bool], folder: Path = FOLDER) -> Iterator[s
     for run in range(max((curve.runs for curve in curves), default=0)):
         for curve in curves:
             if done[curve.name] <= run < curve.runs:
-                append(curve, run, curve.panels(run), folder)
+                with threadpool_limits(1):
+                    panels = curve.panels(run)
+                append(curve, run, panels, folder)
                 yield f"{curve.name}, run {run}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -46,10 +47,11 @@ def figure_1(run: int) -> Panels:
 def _accuracies(X: Array, y: Array, train: Array, test: Array, run: int) -> dict[str, float]:
     squares = euclidean_distances(X[train], squared=True)
     gamma = 1 / float(np.median(squares[squares > 0]))
-    basis = MatchingPursuitBasis(gamma=gamma, n_components=200).fit(X[train])
+    printed: dict[str, Any] = {"variant": "paper", "random_state": run}
+    basis = MatchingPursuitBasis(gamma=gamma, n_components=200, **printed).fit(X[train])
     Z = basis.transform(X)
     itml = ITML(scale="unit", validation_fraction=None, random_state=run)
-    own = MaxMarginMetric(variant="paper", random_state=run)
+    own = MaxMarginMetric(**printed, scale=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         metrics = {

@@ -65,15 +65,15 @@ def collection(tmp_path):
 @pytest.fixture
 def serve():
     """Return a function that serves a collection on this machine, and gives its address."""
-    uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+    from nearfar.ask.connections import server_of
     from nearfar.ask.server import make_app
 
     running = []
 
     def start(collection):
         listening = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(make_app(collection), log_level="warning", lifespan="off")
-        server = uvicorn.Server(config)
+        server = server_of(make_app(collection))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         running.append((server, thread, listening))

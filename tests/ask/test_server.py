@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
@@ -104,11 +105,56 @@ def test_other_names_of_the_machine_are_refused(collection, home):
     assert other.get(f"{home}/questions").status_code == 400
 
 
+@pytest.fixture(params=["locked", "full", "read-only"])
+def trouble(request, collection):
+    """Return functions that make the file of answers unusable, and mend it."""
+    if request.param == "locked":
+        other = sqlite3.connect(collection.store.path, isolation_level=None)
+        yield lambda: other.execute("BEGIN IMMEDIATE"), lambda: other.execute("ROLLBACK")
+        other.close()
+        return
+    change = collection.store._rows
+    (pages,) = change("PRAGMA page_count")[0]
+    bad, good = {
+        "full": (f"max_page_count={pages}", "max_page_count=1000000"),
+        "read-only": ("query_only=ON", "query_only=OFF"),
+    }[request.param]
+    yield lambda: change(f"PRAGMA {bad}"), lambda: change(f"PRAGMA {good}")
+
+
+def test_a_file_that_cannot_be_written_loses_nothing(client, home, collection, trouble):
+    """The page tries again with the same id after 503."""
+    spoil, mend = trouble
+    stored = []
+    spoil()
+    # A file that is full still has room on its last pages.
+    for _ in range(100):
+        found = client.get(f"{home}/questions")
+        if found.is_success:
+            document = {"question": found.json()["questions"][0]["id"], "answer": "left"}
+            found = client.post(f"{home}/answer", json=document)
+            stored += [document["question"]] * found.is_success
+        if not found.is_success:
+            break
+    assert found.status_code == 503
+    assert "cannot be used for answers now" in found.json()["error"]
+    collection.measure()
+    mend()
+    document = {"question": questions(client, home)["questions"][0]["id"], "answer": "left"}
+    assert client.post(f"{home}/answer", json=document).json() == {"stored": True, "new": True}
+    stored.append(document["question"])
+    assert [each.asked.id for each in collection.store.answers()] == stored
+    assert len(collection.chooser.judgements) == len(stored)
+
+
 def test_other_pages_are_refused(client, home):
     asked = questions(client, home)["questions"][0]["id"]
     document = {"question": asked, "answer": "left"}
-    headers = {"Origin": "http://evil.example"}
-    assert client.post(f"{home}/answer", json=document, headers=headers).status_code == 403
+    for origin in ("http://evil.example", "http://[evil", "null", "", "http://127.0.0.1:1"):
+        headers = {"Origin": origin}
+        assert client.post(f"{home}/answer", json=document, headers=headers).status_code == 403
+    headers = {"Origin": "http://127.0.0.1:8765"}
+    assert client.post(f"{home}/answer", json=document, headers=headers).status_code == 200
     plain = {"Content-Type": "text/plain"}
     text = json.dumps(document)
     assert client.post(f"{home}/answer", content=text, headers=plain).status_code == 415
@@ -124,10 +170,14 @@ def test_other_pages_are_refused(client, home):
         {"question": "x", "answer": "left", "more": 1},
         {"question": "x", "answer": "left", "seconds": "long"},
         {"question": "no such", "answer": "left"},
+        {"question": "\ud800", "answer": "left"},
+        {"question": "x", "answer": "\udfff"},
     ],
 )
 def test_malformed_answers_are_refused(client, home, collection, document):
-    assert client.post(f"{home}/answer", json=document).status_code == 400
+    headers = {"Content-Type": "application/json"}
+    sent = json.dumps(document)
+    assert client.post(f"{home}/answer", content=sent, headers=headers).status_code == 400
     assert collection.store.answers() == []
 
 

@@ -114,5 +114,5 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(StoreError, match="no file"):
         Store(tmp_path / "none.db")
     (tmp_path / "text.db").write_text("not a database, but a text that is long enough " * 30)
-    with pytest.raises(StoreError, match="no judgements"):
+    with pytest.raises(StoreError, match="cannot be used for answers now: file is not a database"):
         Store(tmp_path / "text.db")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,9 +14,13 @@ from typer.testing import CliRunner
 from nearfar import Metric, RetrievalAdapter
 from nearfar.cli.app import app
 from nearfar.columns import Columns
+from nearfar.evaluate.neighbor_votes import Reliability
+from nearfar.metrics.learned_from import Votes, class_digest, save_learned
 from nearfar.neighbors import NeighborPredictor
 from retrieval.problems import topic_search
 
+RIGHT = [[95], [3, 92], [0, 5, 90]]
+CLEAR = [[0, 9, 91], RIGHT[2]]
 OPTIONS = ["--label", "species", "--id", "name"]
 PREDICT = ["predict", "metric.safetensors", "train.csv", "new.csv", *OPTIONS]
 
@@ -28,10 +33,11 @@ def split(folder, iris):
     table.filter(~is_new).write_csv("train.csv")
     table.filter(is_new).drop("species").write_csv("new.csv")
     table.filter(is_new).write_csv("labelled.csv")
+    metric, species = Metric.load("metric.safetensors"), table.filter(~is_new)["species"].to_numpy()
+    votes = Votes(class_digest(np.unique(species)), [[100], [6, 94], [0, 9, 91]], RIGHT)
+    save_learned(metric, Path("metric.safetensors"), iris[0][~is_new], votes)
     predictor = NeighborPredictor(
-        Metric.load("metric.safetensors"),
-        iris[0][~is_new],
-        table.filter(~is_new)["species"].to_numpy(),
+        metric, iris[0][~is_new], species, reliability=Reliability(*np.array(CLEAR))
     )
     return predictor.predict(iris[0][is_new])
 
@@ -44,7 +50,7 @@ def test_the_table_has_what_decided(run, split, name):
     text_file = partial(pl.read_csv, separator="\t" if name.endswith("tsv") else ",")
     table = read.get(name.partition(".")[2], text_file)(name)
     train = pl.read_csv("train.csv")
-    assert table["row"].to_list() == pl.read_csv("new.csv")["name"].to_list()
+    assert table["name"].to_list() == pl.read_csv("new.csv")["name"].to_list()
     assert table["prediction"].to_list() == split.values.tolist()
     unlike = split.p_value <= 0.01
     assert table["unlike"].to_list() == unlike.tolist()
@@ -63,13 +69,47 @@ def test_the_table_has_what_decided(run, split, name):
     assert "actual" not in table.columns
 
 
+def test_files_that_do_not_say_how_often_votes_are_right(run, fail, document, split, iris):
+    assert set(document(*PREDICT)[0]) >= {"probability", "p_value"}
+    assert "has probabilities for at most 3 neighbours" in run(*PREDICT, "--neighbors", 4).stderr
+    other = pl.read_csv("train.csv").with_columns(pl.col("species") + "!")
+    other.write_csv("other.csv")
+    arguments = ["predict", "metric.safetensors", "other.csv", "new.csv", *OPTIONS]
+    assert "was learned from other classes: votes, not calibrated" in run(*arguments).stderr
+    moved = pl.read_csv("train.csv").with_columns(pl.col("a") + 1)
+    moved.write_csv("other.csv")
+    assert "was learned from other rows: votes, not calibrated" in run(*arguments).stderr
+    save_learned(Metric.load("metric.safetensors"), Path("metric.safetensors"), iris[0])
+    result = run(*PREDICT)
+    assert "does not say how often votes are right: votes, not calibrated" in result.stderr
+    assert "3 of 3" in result.stdout
+    row = document(*PREDICT)[0]
+    assert row["votes"] == 1
+    assert "probability" not in row
+    damaged = {"votes": '{"classes": "", "counted": [[1]], "right": [[2]]}'}
+    Metric.load("metric.safetensors").save("metric.safetensors", metadata=damaged)
+    assert "damaged entry 'votes'" in fail(*PREDICT)
+
+
+def test_learned_files_say_it(run, document, split):
+    run("learn", "train.csv", *OPTIONS, "--method", "lda", "--no-comparison", "--out", "lda")
+    found = document("predict", "lda", "train.csv", "new.csv", *OPTIONS)
+    sure = [row["probability"] for row in found if not row["unlike"]]
+    actual = pl.read_csv("labelled.csv")["species"]
+    right = [row["prediction"] == kind for row, kind in zip(found, actual, strict=True)]
+    assert abs(np.mean(sure) - np.mean(right)) < 0.05
+    shown = run("show", "lda").stdout
+    assert "3 of 3" in shown
+    assert sum(document("show", "lda")["votes"]["counted"][2]) == 100
+
+
 def test_stdin_and_stdout(split, folder):
     content = (folder / "new.csv").read_bytes()
     arguments = ["predict", "metric.safetensors", "train.csv", "-", *OPTIONS, "--out", "-"]
     result = CliRunner().invoke(app, [*arguments, "--keep", "a,b"], input=content)
     assert result.exit_code == 0, result.output
     table = pl.read_csv(io.StringIO(result.stdout))
-    assert table.columns[:3] == ["a", "b", "row"]
+    assert table.columns[:3] == ["a", "b", "name"]
     assert table["a"].to_list() == pl.read_csv("new.csv")["a"].to_list()
     assert table["prediction"].to_list() == split.values.tolist()
     assert "Predictions for 50 rows written to stdout" in result.stderr
@@ -89,14 +129,14 @@ def test_rows_unlike_all_are_marked(run, document, split):
     arguments = ["predict", "metric.safetensors", "train.csv", "odd.csv", *OPTIONS]
     first = document(*arguments)[0]
     assert first["unlike"]
-    assert first["p_value"] == 1 / 101
+    assert first["p_value"] == 1 / 100  # one of the 100 rows is a copy
     assert first["probability"] is None
     result = run(*arguments, "--neighbors", 2)
     assert ", unlike" in result.stdout
-    assert "Of rows that are like them, at most 1 % are called unlike." in result.stdout
+    assert "Of rows that are like them, about 1 % or less are called unlike." in result.stdout
     assert "first 10 of 50 rows; --out has all" in result.stderr
     none = run(*arguments, "--level", "0.005")
-    assert "no row can be called unlike at --level 0.005; use 0.0099 or more" in none.stderr
+    assert "no row can be called unlike at --level 0.005; use 0.01 or more" in none.stderr
     assert "unlike" not in none.stdout
 
 

@@ -11,11 +11,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from columns.scikit import column_transformer
 from nearfar import GatedMetric, Metric
 from nearfar.columns import Columns
 from nearfar.neighbors import kneighbors
@@ -54,7 +56,7 @@ def test_distances_are_those_of_the_column_transformer(customers, form):
     frame = customers if form == "polars" else customers.to_pandas()
     columns = Columns.fit(frame)
     X = columns.apply(frame)
-    fitted = columns.column_transformer().fit(frame)
+    fitted = column_transformer(columns).fit(frame)
     metric = Metric(np.random.default_rng(1).standard_normal((4, X.shape[1]))).with_columns(columns)
     expected = cdist(*[fitted.transform(frame) @ metric.L.T] * 2)
     np.testing.assert_allclose(
@@ -192,7 +194,7 @@ def test_other_json_is_refused(customers, change):
 
 def test_what_was_not_seen_is_handled_as_scikit_learn_does(customers):
     columns = Columns.fit(customers)
-    fitted = columns.column_transformer().fit(customers)
+    fitted = column_transformer(columns).fit(customers)
     new = customers.head(4).with_columns(
         pl.Series("city", ["Rom", None, "Rheda", "Bonn"]),
         pl.Series("age", [None, 20, 30, 40]),
@@ -343,3 +345,50 @@ class TestMetric:
             Metric(metric.L, [str(j) for j in range(metric.n_features)], columns=metric.columns)
         with pytest.raises(ValueError, match="feature names for 2 features"):
             Metric.identity(2).with_columns(metric.columns)
+
+
+class TestInPipelines:
+    @pytest.mark.parametrize("form", ["polars", "pandas"])
+    def test_the_same_rows_give_the_same_features(self, customers, form):
+        frame = customers if form == "polars" else customers.to_pandas()
+        columns = Columns.fit(frame)
+        again = clone(columns.column_transformer()).fit(frame)
+        np.testing.assert_array_equal(again.transform(frame), columns.apply(frame))
+        assert tuple(again.get_feature_names_out()) == columns.feature_names
+
+    def test_medians_levels_and_words_are_those_of_the_rows_that_it_is_fitted_to(self):
+        """The second half has larger numbers, gaps, other towns and other words."""
+        first = {"size": ["1 m", "2 m", "3 m"], "town": ["Embu", "Meru", "Meru"]}
+        second = {"size": ["800 cm", "9 m", None], "town": ["Rom", "Rom", "Embu"]}
+        first["text"], second["text"] = ["red fox", "red hen", "fox"], ["cat", "cat hen", "red"]
+        frame = pd.concat([pd.DataFrame(first), pd.DataFrame(second)] * 5, ignore_index=True)
+        part = np.flatnonzero(np.arange(30) % 6 < 3)
+        columns = Columns.fit(frame, text=["text"])
+        fitted = columns.column_transformer().fit(frame.iloc[part])
+        alone = Columns.fit(frame.iloc[part], text=["text"])
+        assert "size=(missing)" in columns.feature_names
+        assert tuple(fitted.get_feature_names_out()) == alone.feature_names
+        rest = frame.drop(index=part)
+        np.testing.assert_allclose(fitted.transform(rest), alone.apply(rest), atol=1e-12)
+
+    def test_cells_are_read_as_in_the_whole_table(self):
+        """In the part alone, 3/4 is a day of April, and 12 has no unit."""
+        frame = pd.DataFrame(
+            {
+                "day": ["3/4/2020", "5/6/2021", "12/31/2022", "1/2/2020"],
+                "size": ["1 m", "2", "3 m", "9 cm"],
+            }
+        )
+        columns = Columns.fit(frame)
+        fitted = columns.column_transformer().fit(frame.iloc[[0, 1]])
+        expected = columns.apply(frame)
+        np.testing.assert_array_equal(fitted.transform(frame)[:, :3], expected[:, :3])
+        np.testing.assert_array_equal(fitted.transform(frame)[:, -1], expected[:, -1])
+
+    def test_a_part_without_words_or_numbers(self):
+        frame = pd.DataFrame(
+            {"text": ["", ""] + ["red hen", "hen"] * 5, "n": [None, None] + [1.5] * 9 + [2]}
+        )
+        columns = Columns.fit(frame, text=["text"])
+        fitted = columns.column_transformer().fit(frame.iloc[:2])
+        assert np.isfinite(fitted.transform(frame)).all()

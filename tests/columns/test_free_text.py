@@ -10,6 +10,7 @@ import pytest
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from columns.scikit import column_transformer
 from nearfar import Metric
 from nearfar.columns import Columns
 from nearfar.columns.kinds import FreeText
@@ -39,7 +40,7 @@ def test_as_scikit_learn_users_write_it(columns):
     assert columns.feature_names[:2] == ("story (text 1)", "story (text 2)")
     assert str(columns) == "story as text (20 axes); x as a number"
     np.testing.assert_allclose(columns.apply(TABLE)[:, :20], expected, rtol=0, atol=1e-6)
-    same = columns.column_transformer().fit_transform(TABLE)
+    same = column_transformer(columns).fit_transform(TABLE)
     np.testing.assert_allclose(columns.apply(TABLE), same, rtol=0, atol=1e-6)
 
 
@@ -68,7 +69,7 @@ def test_few_words():
     table = pl.DataFrame({"t": ["yes", "yes", "no", None]})
     columns = Columns.fit(table, text=["t"])
     assert columns.apply(table).tolist() == [[1], [1], [0], [0]]
-    assert columns.column_transformer().fit_transform(table).tolist() == [[1], [1], [0], [0]]
+    assert column_transformer(columns).fit_transform(table).tolist() == [[1], [1], [0], [0]]
     once = Columns.fit(pl.DataFrame({"t": ["red", "green"]}), text=["t"])
     assert once.kinds[0].words == ("green", "red")
     with pytest.raises(ValueError, match="Column t: it has no words"):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from columns.scikit import column_transformer
 from nearfar.columns import Columns
 from nearfar.columns import number_shapes as shapes_module
 from nearfar.columns.cells import CellError
@@ -226,7 +227,7 @@ class TestRecipe:
 
     def test_the_same_features_as_scikit_learn(self):
         columns = Columns.fit(self.TABLE)
-        expected = columns.column_transformer().fit_transform(self.TABLE)
+        expected = column_transformer(columns).fit_transform(self.TABLE)
         np.testing.assert_allclose(columns.apply(self.TABLE), expected, rtol=1e-12)
 
     def test_missing_numbers_can_be_refused(self):

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from columns.scikit import column_transformer
 from nearfar.columns import Columns
 from nearfar.columns.cells import column_values
 from nearfar.columns.examples import column_examples
@@ -119,7 +120,7 @@ class TestColumns:
 
     def test_scikit_learn_gives_the_same(self):
         columns = Columns.fit(self.FRAME)
-        same = columns.column_transformer().fit_transform(self.FRAME)
+        same = column_transformer(columns).fit_transform(self.FRAME)
         np.testing.assert_array_equal(same, columns.apply(self.FRAME))
 
     def test_numbers_that_are_asked_for(self):

@@ -6,80 +6,61 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from nearfar import BoostMetric, GatedMetric, Metric, MetricNeighborsClassifier, MixtureNCA
+from nearfar import BoostMetric, Metric, MetricNeighborsClassifier, MixtureNCA
+from nearfar.evaluate.neighbor_votes import Reliability
 from nearfar.neighbors import NeighborPredictor
+from nearfar.neighbors.strangeness import Strangeness
 
 
 def nearest(table, k):
     return np.argsort(table, axis=1, kind="stable")[:, :k]
 
 
-def spread_rows(rng):
-    return rng.standard_normal((40, 3))
+def test_about_the_level_is_called_unlike(rng):
+    """Of rows of the same source, for correlated columns of different units."""
+    mix = rng.standard_normal((4, 4)) * [1, 10, 100, 1000]
+    X, fresh = (rng.standard_normal((n, 4)) @ mix for n in (400, 4000))
+    y = (X[:, 0] > 0).astype(int)
+    found = NeighborPredictor(Metric(np.eye(4)[:1]), X, y).predict(fresh)
+    for level in (0.01, 0.05, 0.2):
+        assert 0.4 * level < found.unlike(level).mean() < 1.5 * level
 
 
-def lattice(rng):
-    """Rows with many equal distances, and duplicates."""
-    return rng.integers(0, 4, size=(40, 2)).astype(float)
+def test_strangers_in_a_column_that_the_metric_ignores(rng):
+    X = rng.standard_normal((200, 2))
+    strangers = np.column_stack([rng.standard_normal(50), np.full(50, 8.0)])
+    found = NeighborPredictor(Metric([[1.0, 0.0]]), X, X[:, 0] > 0).predict(strangers)
+    assert found.unlike(0.01).all()
 
 
-def single_precision(rng):
-    return rng.standard_normal((40, 3)).astype(np.float32)
+def test_strangers_between_columns(rng):
+    """No column is unusual, but their combination is; numbers have no classes."""
+    X = rng.standard_normal((300, 1)) * [1.0, 1.0] + 0.05 * rng.standard_normal((300, 2))
+    found = NeighborPredictor(Metric.identity(2), X, X[:, 0], numbers=True).predict([[1.0, -1.0]])
+    assert found.unlike(0.01).all()
 
 
-def own_scores(X, L, k):
-    """Distance from each row to the k-th nearest of the others, by differences."""
-    mapped = X.astype(float) @ L.T
-    table = np.sqrt(((mapped[:, None] - mapped[None]) ** 2).sum(axis=2))
-    np.fill_diagonal(table, np.inf)
-    return np.sort(table, axis=1)[:, k - 1]
+def test_p_values_are_those_of_a_loop(rng):
+    X, queries = rng.standard_normal((23, 3)), 2 * rng.standard_normal((40, 3))
+    strangeness = Strangeness(X)
+    stranger = np.ones(40)
+    for distance, near, scores in (
+        (fold.gallery.metric, fold.gallery.X, fold.scores) for fold in strangeness.folds
+    ):
+        known = distance.transform(near)
 
+        def score(rows, known=known, distance=distance):
+            table = np.linalg.norm(distance.transform(rows)[:, None] - known[None], axis=2)
+            among = np.linalg.norm(known[:, None] - known[None], axis=2)
+            np.fill_diagonal(among, np.inf)
+            own = np.sort(among, axis=1)[:, :3].mean(axis=1)
+            around = own[nearest(table, 3)].mean(axis=1)
+            return np.sort(table, axis=1)[:, :3].mean(axis=1) / np.sqrt(around)
 
-@pytest.mark.parametrize("rows", [spread_rows, lattice, single_precision])
-@pytest.mark.parametrize("k", [1, 2, 3, 7])
-@pytest.mark.parametrize("rank", [1, 3])
-def test_p_values_are_ranks_among_all_rows(rows, k, rank, rng):
-    """Each row in turn is new: its p-value is the rank of its distance, as if none were new."""
-    X = rows(rng)
-    L = np.eye(X.shape[1])[:rank]
-    scores = own_scores(X, L, k)
-    slack = 1e-5 * scores.max()
-    found = []
-    for new in range(len(X)):
-        others = np.delete(X, new, axis=0)
-        predictor = NeighborPredictor(Metric(L), others, np.arange(39) % 2, n_neighbors=k)
-        found.append(predictor.predict(X[[new]]).p_value[0])
-    expected = [(scores >= score - slack).mean() for score in scores]
-    np.testing.assert_allclose(found, expected)
-
-
-@pytest.mark.parametrize("rows", [spread_rows, lattice])
-@pytest.mark.parametrize("k", [1, 4])
-def test_no_level_is_exceeded(rows, k, rng):
-    """Of exchangeable rows, at most the share `level` is called unlike, for every level."""
-    X = rows(rng)
-    metric = Metric(rng.standard_normal((2, X.shape[1])))
-    found = []
-    for new in range(len(X)):
-        predictor = NeighborPredictor(
-            metric, np.delete(X, new, axis=0), np.arange(39) % 2, n_neighbors=k
-        )
-        found.append(predictor.predict(X[[new]]))
-    for level in np.arange(1, 41) / 40:
-        assert np.mean([each.unlike(level)[0] for each in found]) <= level
-
-
-def test_p_values_under_a_gate_are_never_too_small(rng):
-    X = rng.standard_normal((40, 2))
-    gate = GatedMetric([Metric([[1.0, 0.2]]), Metric([[0.1, 1.0]])], [[5, 0], [-5, 0]], [0, 0])
-    table = gate.distances(X)
-    np.fill_diagonal(table, np.inf)
-    scores = np.sort(table, axis=1)[:, 2]
-    for new in range(len(X)):
-        predictor = NeighborPredictor(gate, np.delete(X, new, axis=0), np.arange(39) % 2)
-        found = predictor.predict(X[[new]]).p_value[0]
-        assert found >= (scores >= scores[new] * (1 - 1e-9)).mean() - 1e-12
-        assert found <= (scores >= scores[new] * (1 - 1e-9)).mean() + 3 / 40
+        left_out = X[~(X[:, None] == near[None]).all(axis=2).any(axis=1)]
+        np.testing.assert_allclose(np.sort(score(left_out)), scores)
+        stranger += (score(left_out)[None] >= score(queries)[:, None]).sum(axis=1)
+    np.testing.assert_allclose(strangeness.p_values(queries), stranger / 24)
 
 
 def test_a_row_far_away_has_the_smallest_p_value(rng):
@@ -92,16 +73,24 @@ def test_a_row_far_away_has_the_smallest_p_value(rng):
     assert found.unlike(0.009).tolist() == [False, False]
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [12, 400])
-def test_copies_are_not_unlike(offset, dtype, n, rng):
-    """Rows in pairs: a copy of one has distance 0 to the nearest row, as training rows have."""
-    X = (np.repeat(rng.standard_normal((n // 2, 3)), 2, axis=0) + offset).astype(dtype)
-    metric = Metric(rng.standard_normal((3, 3)))
-    predictor = NeighborPredictor(metric, X, np.arange(n) % 2, n_neighbors=1)
-    for rows in (X, X[:1], X[5:8]):
-        assert (predictor.predict(rows).p_value == 1).all()
+def test_copies_are_not_unlike(dtype, rng):
+    """Copies count once: neither is a copy of a row unlike, nor a row that is no copy."""
+    X = (np.repeat(rng.standard_normal((60, 3)), 3, axis=0) + 1e4).astype(dtype)
+    predictor = NeighborPredictor(Metric.identity(3), X, np.arange(180) % 2)
+    assert (predictor.predict(X[5:9]).p_value > 0.5).all()
+    fresh = rng.standard_normal((500, 3)) + 1e4
+    assert predictor.predict(fresh).unlike(0.05).mean() < 0.1
+
+
+def test_few_and_constant_rows():
+    X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [0, 1, 1]
+    assert (
+        NeighborPredictor(Metric.identity(2), X, y, n_neighbors=1).predict(X).p_value == 1
+    ).all()
+    constant = np.column_stack([np.arange(50.0), np.ones(50)])
+    found = NeighborPredictor(Metric.identity(2), constant, np.arange(50) % 2)
+    assert found.predict([[20.5, 1.0], [20.5, 9.0]]).unlike(0.05).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("k", [1, 3, 4])
@@ -109,23 +98,19 @@ def test_votes_and_probabilities(k, rng):
     X, queries = rng.standard_normal((60, 3)), rng.standard_normal((50, 3))
     y = np.array(["a", "b", "c"])[(X[:, 0] > 0).astype(int) + (rng.random(60) < 0.3)]
     metric = Metric(rng.standard_normal((2, 3)))
-    found = NeighborPredictor(metric, X, y, n_neighbors=k).predict(queries)
-
-    def vote(neighbors):
-        counts = {label: int((y[neighbors] == label).sum()) for label in sorted(set(y))}
-        return max(counts.items(), key=lambda item: item[1])
-
-    table = metric.distances(X)
-    np.fill_diagonal(table, np.inf)
-    history = [(*vote(neighbors), y[i]) for i, neighbors in enumerate(nearest(table, k))]
+    counted = rng.integers(20, 60, size=k)
+    reliability = Reliability(counted, counted * np.arange(1, k + 1) // (k + 1))
+    predictor = NeighborPredictor(metric, X, y, n_neighbors=k, reliability=reliability)
+    found = predictor.predict(queries)
+    assert NeighborPredictor(metric, X, y, n_neighbors=k).predict(queries).probability is None
     for i, neighbors in enumerate(nearest(metric.distances(queries, X), k)):
-        label, votes = vote(neighbors)
-        alike = [winner == actual for winner, count, actual in history if count == votes]
+        counts = {label: int((y[neighbors] == label).sum()) for label in sorted(set(y))}
+        label, votes = max(counts.items(), key=lambda item: item[1])
         assert found.values[i] == label
         assert found.indices[i].tolist() == neighbors.tolist()
-        assert found.probability[i] == pytest.approx(
-            (sum(alike) + votes / (k + 1)) / (len(alike) + 1)
-        )
+        assert found.votes[i] == votes / k
+        expected = max(reliability.rates[votes - 1], 1 / 3)
+        assert found.probability[i] == pytest.approx(expected, abs=1e-6)
     np.testing.assert_allclose(
         found.distances, np.sort(metric.distances(queries, X), axis=1)[:, :k], atol=1e-7
     )
@@ -145,8 +130,9 @@ def test_numbers_are_the_mean_of_the_neighbours(rng):
 def test_labels_and_neighbours_must_fit():
     with pytest.raises(ValueError, match=r"The 3 training rows need one label each; got \(2,\)"):
         NeighborPredictor(Metric.identity(1), [[0.0], [1.0], [2.0]], [0, 1])
-    predictor = NeighborPredictor(Metric.identity(1), [[0.0], [1.0], [2.0]], [0, 1, 1])
-    with pytest.raises(ValueError, match="n_neighbors must be from 1 to 2"):
+    X = [[0.0], [1.0], [2.0]]
+    predictor = NeighborPredictor(Metric.identity(1), X, [0, 1, 1], n_neighbors=4)
+    with pytest.raises(ValueError, match="n_neighbors must be from 1 to 3"):
         predictor.predict([[0.0]])
 
 
@@ -155,6 +141,7 @@ def test_a_classifier_explains_its_predictions():
     classifier = MetricNeighborsClassifier(BoostMetric(max_iter=5)).fit(X[::2], y[::2])
     found = classifier.explain(X[1::2])
     np.testing.assert_array_equal(found.values, classifier.predict(X[1::2]))
+    np.testing.assert_array_equal(found.probability, classifier.predict_proba(X[1::2]).max(axis=1))
     expected = NeighborPredictor(classifier.metric_, X[::2], y[::2]).predict(X[1::2])
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.p_value, expected.p_value)

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from papers import checking, results, runner
 from papers.task import Folds, Table, Task
@@ -18,6 +19,21 @@ def folder(tmp_path):
     for run in range(3):
         results.append(*runner.measure(TASK, run), tmp_path)
     return tmp_path
+
+
+def test_rows_are_prepared_with_one_thread(monkeypatch):
+    """Principal components of two threads differ, and fits with fixed steps amplify that."""
+    seen: list[int] = []
+    plain = Task.rows
+
+    def rows(task: Task, run: int):
+        seen.extend(library["num_threads"] for library in threadpool_info())
+        return plain(task, run)
+
+    monkeypatch.setattr(Task, "rows", rows)
+    with threadpool_limits(2):
+        runner.measure(TASK, 0)
+    assert set(seen) == {1}
 
 
 def test_settings_are_written_once(folder):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.metrics.pairwise import manhattan_distances
 
+from nearfar import Metric
+from nearfar.metrics.signed_form import SignedForm
 from papers import results
 from papers.cells import published
-from papers.methods import METHODS, chi_square, nearest, vote
+from papers.methods import METHODS, Distance, Neighbors, chi_square, nearest, vote
 from papers.readings import readings
 from papers.task import PAPERS, Folds, PerClass, RandomSplit, Table, protocol, tasks
 
@@ -108,3 +112,30 @@ def test_neighbours_of_many_rows_are_those_of_a_sort():
 def test_chi_square():
     X, Z = np.array([[1.0, 0, 3]]), np.array([[2.0, 0, 1], [1, 0, 3]])
     np.testing.assert_allclose(chi_square(X, Z), [[1 / 3 + 4 / 4, 0]])
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("kind", ["metric", "form", "distance"])
+def test_equally_distant_rows_come_in_random_order(k, kind):
+    """Files are often sorted by class: the first of a file would always win."""
+    X, y = np.zeros((2, 2)), np.array([0, 1])
+    models = {
+        "metric": Neighbors(Metric.identity(2), X, y),
+        "form": Neighbors(SignedForm(np.eye(2)), X, y),
+        "distance": Distance(manhattan_distances, X, y),
+    }
+    winners = []
+    for seed in range(40):
+        # The order depends on the rows of one neighbour, and on the number of rows of several.
+        rows = np.full((50, 2), float(seed)) if k == 1 else np.zeros((20 + seed, 2))
+        model = replace(models[kind], X=rows, y=np.arange(len(rows)) * 2 // len(rows))
+        winners.append(int(model.predict(rows[:1], k)[0]))
+    assert 4 < sum(winners) < 36
+
+
+def test_max_margin_has_the_papers_penalty():
+    """Distances are not divided by their mean, but on raw rows where that cannot be solved."""
+    own = [t for t in TASKS if t.cell.startswith("maxmargin/") and t.variant == "paper"]
+    divided = {t.cell.split("/")[2] for t in own if t.parameters.get("scale", "auto") is not None}
+    assert divided == {"Breast", "USPS"}
+    assert all(t.parameters["scale"] is None for t in own if t.reading == "X5")

@@ -170,6 +170,50 @@ def boost(
     )
 
 
+def printed_run(
+    X: npt.ArrayLike, triplets: npt.ArrayLike, v: float, J: int
+) -> list[tuple[float, float, Floats, Floats]]:
+    """Run Algorithms 1 and 2 letter by letter; nothing is relative, capped or tolerant.
+
+    The interval of Algorithm 1 starts at 0, and grows until its upper end is beyond the root.
+
+    Returns
+    -------
+    list of (lambda_max, w_j, X after iteration j, u after it)
+    """
+    A = triplet_matrices(X, triplets)
+    u = np.full(len(A), 1.0 / len(A))
+    total = np.zeros(A.shape[1:])
+    iterates = []
+    for _ in range(J):
+        A_hat = sum(u[r] * A[r] for r in range(len(A)))  # (10)
+        values, vectors = np.linalg.eigh(A_hat)
+        Z = np.outer(vectors[:, -1], vectors[:, -1])
+        if values[-1] < v:
+            break
+        H = np.array([float(np.sum(A[r] * Z)) for r in range(len(A))])
+
+        def left_hand_side(w: float, H: Floats = H, u: Floats = u) -> float:  # of (8)
+            return float(np.sum((H - v) * u * np.exp(-w * H)))
+
+        low, high = 0.0, 1e-3
+        while left_hand_side(high) > 0:
+            high = 2.0 * high
+        while True:
+            w = 0.5 * (low + high)
+            if left_hand_side(w) > 0:
+                low = w
+            else:
+                high = w
+            if high - low < 1e-15 * high:
+                break
+        u = u * np.exp(-H * w)
+        u = u / np.sum(u)  # (9)
+        total = total + w * Z
+        iterates.append((float(values[-1]), w, total, u))
+    return iterates
+
+
 def pointwise(name: str, rho: Floats) -> tuple[Floats, Floats]:
     """Return a loss of each margin and minus its derivative, by loops over the margins."""
     values, slopes = np.zeros(len(rho)), np.zeros(len(rho))

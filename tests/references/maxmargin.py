@@ -323,8 +323,8 @@ def cutting_planes(
     weight: npt.ArrayLike | None = None,
     prior: Floats | None = None,
     max_iter: int = 500,
-) -> tuple[Floats, float, Floats]:
-    """Run Algorithm 1 with the right stop.
+) -> list[tuple[Floats, float, float, float]]:
+    """Run Algorithm 1 with the right stop, each round's argmin being exact.
 
     It starts from no cut, thus from (proj P, 0). Every round forms the most violated c at the
     current (A, b) and stops, before adding it, if the mean hinge is at most xi + `tol`; xi is
@@ -333,23 +333,20 @@ def cutting_planes(
 
     Returns
     -------
-    A, b : (D, D) array, float
-        The last model optimum.
-    values : (rounds, 2) array
-        Of each round, the minimum of the model, a lower bound, and `objective` at its
-        optimum. The first row belongs to the model without cuts, so a run of r rows added
-        r - 1 cuts.
+    list of (A, b, lower, value)
+        Of each round, the model's optimum, its minimum, which is a lower bound, and `objective` at
+        its optimum. The first belongs to the model without cuts.
     """
     D = np.asarray(X).shape[1]
     P = _prior(prior, D)
     cuts: list[Cut] = []
-    values: list[tuple[float, float]] = []
+    rounds: list[tuple[Floats, float, float, float]] = []
     for _ in range(max_iter):
         A, b, xi, lower, gap = model_optimum(cuts, C, P, 0.1 * C * tol)
         assert gap <= 0.1 * C * tol, f"model gap {gap} after {len(cuts)} cuts"
-        values.append((lower, objective(A, b, X, pairs, similar, C, weight, prior)))
+        rounds.append((A, b, lower, objective(A, b, X, pairs, similar, C, weight, prior)))
         if mean_hinge(A, b, X, pairs, similar, weight) <= xi + tol:
-            return A, b, np.array(values)
+            return rounds
         cuts.append(cut(most_violated(A, b, X, pairs, similar), X, pairs, similar, weight))
     raise AssertionError(f"not converged in {max_iter} rounds")
 

@@ -2,7 +2,8 @@
 
 Equation numbers are the paper's: (9) gate, (11) objective, (15) gate gradient, (16) metric
 gradient, (17) signs, (18) clipping.  Points are the rows of X (n, D), already centred and scaled;
-component s has the metric Ms[s] (D, D) and the gate V[s] (D,), b[s].  A point whose class has no
+component s has the metric Ms[s] (D, D) and the gate V[s] (D,), b[s]; `printed_run` has both in
+V[s] (D + 1,).  A point whose class has no
 second member is left out of every sum over i, but stays among the neighbours of the others.
 """
 
@@ -17,28 +18,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 TIE = 1e-10
-
-
-@dataclass(frozen=True)
-class Result:
-    """What `faithful_run` learned.
-
-    Attributes
-    ----------
-    Ms : (S, D, D) array
-        Final metrics.
-    V : (S, D) array
-        Final gate directions.
-    b : (S,) array
-        Final gate offsets.
-    objectives : (n_iter + 1,) array
-        G of eq. (11) at the start and after each iteration.
-    """
-
-    Ms: Floats
-    V: Floats
-    b: Floats
-    objectives: Floats
 
 
 def nca_objective(L: npt.ArrayLike, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
@@ -175,161 +154,145 @@ def factor_gradients(
     return gradient
 
 
-def penalised(
-    Ms: npt.ArrayLike,
-    V: npt.ArrayLike,
-    b: npt.ArrayLike,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    lam: float,
-    eta: float,
-    *,
-    normalize: bool,
-    penalise_offsets: bool,
-) -> float:
-    """Return the objective to minimise, a sum and not a mean over the points.
+@dataclass(frozen=True)
+class State:
+    """An iterate of `printed_run`.
 
-    Parameters
+    Attributes
     ----------
-    Ms, V, b : arrays of shapes (S, D, D), (S, D) and (S,)
-        Metrics and gate.
-    X, y : arrays of shapes (n, D) and (n,)
-        Points and labels.
-    lam : float
-        Weight of sum_s Tr M_s.
-    eta : float
-        Weight of sum |V|, and of sum |b| if `penalise_offsets`.
-    normalize : bool
-        Whether distances are divided by ||M_s||_F.
-    penalise_offsets : bool
-        Whether the l1 norm takes in b.  Paper, eq. (11): both True.  Production: both False.
+    Ms : (S, D, D) array
+        Metrics.
+    V : (S, D + 1) array
+        Gates: the offset b_s of eq. (9) is the last of the D + 1 numbers of eq. (10).
+    objective : float
+        G of eq. (11).
     """
-    value = -log_likelihood(Ms, V, b, X, y, normalize)
-    for M in _floats(Ms):
-        value += lam * float(np.trace(M))
-    for v in _floats(V).ravel():
-        value += eta * abs(float(v))
-    if penalise_offsets:
-        for offset in _floats(b):
-            value += eta * abs(float(offset))
-    return value
+
+    Ms: Floats
+    V: Floats
+    objective: float
 
 
-def penalised_gradients(
+def printed_run(
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
     Ms: npt.ArrayLike,
     V: npt.ArrayLike,
-    b: npt.ArrayLike,
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    lam: float,
-    eta: float,
     *,
-    normalize: bool,
-    penalise_offsets: bool,
-) -> tuple[Floats, Floats, Floats]:
-    """Return (16) and (15), the latter for V and b: a subgradient of `penalised`.
-
-    The sign of a zero is +1, eq. (17).
-    """
-    metrics, directions, offsets = _floats(Ms), _floats(V), _floats(b)
-    to_metrics, to_directions, to_offsets = log_likelihood_gradients(Ms, V, b, X, y, normalize)
-    by_metric, by_direction, by_offset = -to_metrics, -to_directions, -to_offsets
-    for s in range(len(metrics)):
-        by_metric[s] += lam * np.eye(metrics.shape[1])
-        for w in range(directions.shape[1]):
-            by_direction[s, w] += eta * _sign(directions[s, w])
-        if penalise_offsets:
-            by_offset[s] += eta * _sign(offsets[s])
-    return by_metric, by_direction, by_offset
-
-
-def clip(M: Floats) -> Floats:
-    """Return M with its negative eigenvalues set to zero, eq. (18)."""
-    values, vectors = np.linalg.eigh(0.5 * (M + M.T))
-    clipped = np.zeros(M.shape)
-    for k in range(len(values)):
-        clipped += max(0.0, float(values[k])) * np.outer(vectors[:, k], vectors[:, k])
-    return clipped
-
-
-def initial(centres: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Return the start (Ms, V, b) for given gate centres (S, D).
-
-    M_s = I / sqrt(D), v_s = m_s and b_s = -||m_s||^2 / 2: pi_s is then proportional to
-    exp(-||x - m_s||^2 / 2).
-    """
-    V = _floats(centres).copy()
-    S, D = V.shape
-    Ms = np.array([np.eye(D) / np.sqrt(D) for _ in range(S)])
-    b = np.array([-0.5 * float(np.sum(v**2)) for v in V])
-    return Ms, V, b
-
-
-def faithful_run(
-    X: npt.ArrayLike,
-    y: npt.ArrayLike,
-    S: int,
     n_iter: int,
     step: float = 0.02,
     lam: float = 0.02,
     eta: float = 0.02,
-    *,
-    centres: npt.ArrayLike,
-    unit_norm: bool = True,
-    penalise_offsets: bool = True,
-) -> Result:
-    """Run the paper's fixed-step projected subgradient descent on eq. (11).
+) -> list[State]:
+    """Return the start and each iterate of the update rules of section 3.3, letter by letter.
 
-    Both gradients are taken at the same iterate, then all of Ms, V and b move.
+    Both gradients are taken at the same iterate. Nothing rescales M_s: |M_s|_F is only where eqs.
+    (2) and (16) have it. Left out are points without a second member of their class, as their p_s
+    is zero.
 
     Parameters
     ----------
     X, y : arrays of shapes (n, D) and (n,)
         Points and labels.
-    S : int
-        Number of components.
+    Ms, V : arrays of shapes (S, D, D) and (S, D + 1)
+        Where to start.
     n_iter : int
-        Number of iterations.
     step : float
-        gamma_v and gamma_m, for the sum over the points; ``step / n`` descends on the mean.
+        gamma_v and gamma_m.
     lam, eta : float
-        Weights of the trace and of the l1 norm, the same for all components.
-    centres : (S, D) array
-        Gate centres, see `initial`.
-    unit_norm : bool
-        Whether each clipped metric is divided by its Frobenius norm.  The paper does not.
-    penalise_offsets : bool
-        Whether the l1 norm takes in b, as in the paper.
-
-    Raises
-    ------
-    ValueError
-        If clipping leaves a zero metric.
+        The same for all components.
     """
-    Ms, V, b = initial(centres)
-    if len(Ms) != S:
-        raise ValueError(f"{S} components, but {len(Ms)} centres")
-
-    def value() -> float:
-        return penalised(
-            Ms, V, b, X, y, lam, eta, normalize=True, penalise_offsets=penalise_offsets
-        )
-
-    objectives = [value()]
+    points, labels = _floats(X), np.asarray(y)
+    metrics, gates = _floats(Ms).copy(), _floats(V).copy()
+    states = [State(metrics, gates, printed_objective(metrics, gates, points, labels, lam, eta))]
     for _ in range(n_iter):
-        by_metric, by_direction, by_offset = penalised_gradients(
-            Ms, V, b, X, y, lam, eta, normalize=True, penalise_offsets=penalise_offsets
+        by_gates, by_metrics = _printed_gradients(metrics, gates, points, labels, lam, eta)
+        gates = gates - step * by_gates
+        metrics = np.array(
+            [_clip(M - step * by) for M, by in zip(metrics, by_metrics, strict=True)]
         )
-        for s in range(S):
-            V[s] = V[s] - step * by_direction[s]
-            b[s] = b[s] - step * by_offset[s]
-            Ms[s] = clip(Ms[s] - step * by_metric[s])
-            if not np.any(Ms[s]):
-                raise ValueError(f"clipping left metric {s} zero")
-            if unit_norm:
-                Ms[s] = Ms[s] / np.sqrt(np.sum(Ms[s] ** 2))
-        objectives.append(value())
-    return Result(Ms=Ms, V=V, b=b, objectives=np.array(objectives))
+        value = printed_objective(metrics, gates, points, labels, lam, eta)
+        states.append(State(metrics, gates, value))
+    return states
+
+
+def printed_objective(
+    Ms: Floats, V: Floats, points: Floats, labels: npt.NDArray[np.generic], lam: float, eta: float
+) -> float:
+    """Return G of eq. (11)."""
+    total = 0.0
+    for i in usable(labels):
+        pi = _printed_gate(V, points[i])
+        p = [_printed_share(M, points, labels, i) for M in Ms]
+        total -= np.log(sum(pi[s] * p[s] for s in range(len(Ms))))
+    for s in range(len(Ms)):
+        total += lam * float(np.trace(Ms[s]))
+        total += eta * sum(abs(float(v)) for v in V[s])
+    return float(total)
+
+
+def _printed_gate(V: Floats, x: Floats) -> list[float]:
+    """Return pi_s(x), eq. (9)."""
+    terms = [float(np.exp(v[:-1] @ x + v[-1])) for v in V]
+    return [term / sum(terms) for term in terms]
+
+
+def _printed_neighbours(M: Floats, points: Floats, i: int) -> dict[int, float]:
+    """Return p_s(y_ji | x_i, M_s), defined below eq. (14), of every j but i."""
+    norm = float(np.linalg.norm(M))
+    terms = {}
+    for j in range(len(points)):
+        if j != i:
+            difference = points[j] - points[i]
+            terms[j] = float(np.exp(-(difference @ M @ difference) / norm))
+    total = sum(terms.values())
+    return {j: term / total for j, term in terms.items()}
+
+
+def _printed_share(M: Floats, points: Floats, labels: npt.NDArray[np.generic], i: int) -> float:
+    """Return p_s(y_i | x_i, M_s), below eq. (8)."""
+    q = _printed_neighbours(M, points, i)
+    return sum(q[j] for j in q if labels[j] == labels[i])
+
+
+def _printed_gradients(
+    Ms: Floats, V: Floats, points: Floats, labels: npt.NDArray[np.generic], lam: float, eta: float
+) -> tuple[Floats, Floats]:
+    """Return (15), with x_i followed by the 1 that b_s goes with, and (16)."""
+    by_V, by_M = np.zeros(V.shape), np.zeros(Ms.shape)
+    for s in range(len(Ms)):
+        for i in usable(labels):
+            pi = _printed_gate(V, points[i])
+            p = [_printed_share(M, points, labels, i) for M in Ms]
+            mixed = sum(pi[t] * p[t] for t in range(len(Ms)))
+            by_V[s] -= (p[s] / mixed - 1.0) * pi[s] * np.append(points[i], 1.0)
+            by_M[s] -= pi[s] / mixed * _printed_share_slope(Ms[s], points, labels, i)
+        by_V[s] += eta * np.array([1.0 if v >= 0 else -1.0 for v in V[s]])  # (17)
+        by_M[s] += lam * np.eye(len(Ms[s]))
+    return by_V, by_M
+
+
+def _printed_share_slope(
+    M: Floats, points: Floats, labels: npt.NDArray[np.generic], i: int
+) -> Floats:
+    """Return the derivative of p_s(y_i | x_i, M_s) by M_s, printed below eq. (17)."""
+    q, norm = _printed_neighbours(M, points, i), float(np.linalg.norm(M))
+    p = sum(q[j] for j in q if labels[j] == labels[i])
+    slope = np.zeros(M.shape)
+    for j in q:
+        difference = points[j] - points[i]
+        distance = float(difference @ M @ difference)
+        bracket = np.outer(difference, difference) - distance / norm * M / norm
+        if labels[j] == labels[i]:
+            slope -= q[j] / norm * bracket
+        slope += p * q[j] / norm * bracket
+    return slope
+
+
+def _clip(M: Floats) -> Floats:
+    """Return M with its negative eigenvalues set to zero, eq. (18)."""
+    values, vectors = np.linalg.eigh(M)
+    return np.asarray((vectors * np.maximum(0.0, values)) @ vectors.T)
 
 
 def soft_votes(
@@ -486,10 +449,6 @@ def _norm(M: Floats) -> float:
     if norm == 0.0:
         raise ValueError("a zero metric has no normalised distance")
     return norm
-
-
-def _sign(value: float) -> float:
-    return 1.0 if value >= 0.0 else -1.0
 
 
 def _floats(values: npt.ArrayLike) -> Floats:

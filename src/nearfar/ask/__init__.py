@@ -1,4 +1,4 @@
-"""Collect judgements of people: choose questions, keep answers, and know when there are enough."""
+"""Collect judgements of people: choose questions, keep answers, and know how good they are."""
 
 from nearfar.ask.chooser import Chooser
 from nearfar.ask.questions import Judgement, Question

@@ -53,6 +53,12 @@ _ANCHORS, _NEIGHBORS = 40, 12
 _TARGETS = 150
 # Questions at random before any is chosen: with vectors, and for each object without.
 _RANDOM_FIRST, _RANDOM_FIRST_OF_OBJECT = 4, 2
+# With so many questions being asked, one more is chosen at a time, for the next who asks: an answer
+# among many changes little, and choosing for each of 200 people would keep them waiting.
+_PENDING_FOR_ONE = 10
+# These others are drawn in proportion to this power of their information, because the best are
+# alike: Kirsch et al., "Stochastic batch acquisition", TMLR 2023.
+_POWER = 1.0
 # Answers of the same person between a question and its repeat.
 _BETWEEN = 8
 
@@ -135,6 +141,7 @@ class Chooser:
         self._random = np.random.default_rng(random_state)
         self._learned = 0
         self._answers = AnswerArrays(self.width)
+        self._stock: list[Ints] = []
         self.X: Floats | None = None
         self.model: Model
         if X is not None:
@@ -177,10 +184,11 @@ class Chooser:
             own = [j for j in self.judgements if j.person == person]
             recent = {j.question.key for j in own[-_BETWEEN:]} | open_keys
             again = {j.question.key for j in self.judgements if j.question.origin == REPEAT}
+            left_out = recent | again
             options = [
                 j.question
                 for j in self.judgements
-                if j.question.origin == RANDOM and j.question.key not in recent | again
+                if j.question.origin == RANDOM and j.question.key not in left_out
             ]
             if options:
                 repeated = options[int(self._random.integers(len(options)))]
@@ -188,6 +196,12 @@ class Chooser:
                 return Question((*anchor, right, left), REPEAT)
         if len(self.judgements) < self.random_first or draw < self.repeat_share + self.random_share:
             return self._shuffled(self._at_random(1, pool, open_keys)[0], RANDOM)
+        more = 0 if pool is not None else len(pending) // _PENDING_FOR_ONE
+        del self._stock[more:]
+        while self._stock:
+            row = self._stock.pop()
+            if self._key(row) not in open_keys:
+                return self._shuffled(row, CHOSEN)
         self.learn()
         model = self.model.pending(rows_of(pending, self.width))
         candidates = self.candidates(pool)
@@ -197,7 +211,13 @@ class Chooser:
             return self._shuffled(self._at_random(1, pool, set())[0], RANDOM)
         candidates = candidates[fresh]
         scores = self.scores(model, candidates, pool)
-        return self._shuffled(candidates[int(scores.argmax())], CHOSEN)
+        best = candidates[int(scores.argmax())]
+        if more:
+            power = np.log(scores) + self._random.gumbel(size=len(scores)) / _POWER
+            others = {self._key(row): row for row in candidates[np.argsort(-power)[:more]]}
+            others.pop(self._key(best), None)
+            self._stock = list(others.values())
+        return self._shuffled(best, CHOSEN)
 
     def scores(self, model: Model, candidates: Ints, pool: Ints | None = None) -> Vector:
         """Return what the answers to candidates are expected to say about random questions."""
@@ -214,6 +234,7 @@ class Chooser:
         *,
         person: str = "",
         weight: float = 1,
+        seconds: float | None = None,
     ) -> None:
         """Add an answer.
 
@@ -224,6 +245,8 @@ class Chooser:
         answer : {"left", "right", "unsure"} or {"same", "different", "unsure"}
         person : str
         weight : float, default=1
+        seconds : float, optional
+            How long the question was on the screen.
         """
         if not isinstance(question, Question):
             question = Question(tuple(int(row) for row in question))
@@ -233,7 +256,7 @@ class Chooser:
         if not 0 <= min(rows) <= max(rows) < self.n_objects:
             raise ValueError(f"Objects are 0 to {self.n_objects - 1}; got {rows}.")
         check_parameters({"answer": choice(*ANSWERS[self.kind])}, {"answer": answer})
-        self.judgements.append(Judgement(question, answer, person, weight))
+        self.judgements.append(Judgement(question, answer, person, weight, seconds))
         if len(self.judgements) >= self.model.next_choice:
             self.learn()
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from nearfar.ask.posterior import LogisticPosterior
 from nearfar.constraints import Triplets
@@ -47,8 +47,6 @@ _BETA, _BETA_SD, _BIAS_SD = 4.0, 3.0, 4.0
 _FEWEST_FOR_SCALE = 20
 # Scale and spread are chosen again with a quarter more answers, as this takes twelve fits.
 _CHOICE_GROWTH = 1.25
-# Scales and spreads that are less probable do not count.
-_LEAST_PROBABILITY = 0.02
 # Fewest and most iterations for each answer, from the places before.
 _PLACE_STEPS = (4, 15)
 # Iterations times answers, between these bounds.
@@ -82,10 +80,6 @@ class Model(ABC):
     def learn_anew(self, index: Ints, y: Vector, weight: Vector) -> None:
         """Fit to answers of which none was known before."""
         self.learn(index, y, weight)
-
-    def alternatives(self, index: Ints, y: Vector, weight: Vector) -> list[tuple[float, Model]]:
-        """Return models that the answers allow, each with its probability."""
-        return [(1.0, self)]
 
     @abstractmethod
     def margins(self, index: Ints) -> tuple[Vector, Vector]:
@@ -187,35 +181,15 @@ class MetricModel(Model):
         """Fit; from 20 answers on, choose scale and spread whenever there are a quarter more."""
         if len(index) >= self.next_choice:
             self.next_choice = _CHOICE_GROWTH * len(index)
-            best = max(self._fits(index, y, weight), key=lambda fit: fit[0].log_evidence)
+            fits = [
+                (self._fit(index, y, weight, scale, spread), scale, spread)
+                for scale in _SCALES
+                for spread in _SPREADS
+            ]
+            best = max(fits, key=lambda fit: fit[0].log_evidence)
             self._posterior, self._scale, self._spread = best
             return
         self._posterior = self._fit(index, y, weight, self._scale, self._spread)
-
-    def _fits(
-        self, index: Ints, y: Vector, weight: Vector
-    ) -> list[tuple[LogisticPosterior, str, float]]:
-        """Return the posterior for each scale and spread."""
-        return [
-            (self._fit(index, y, weight, scale, spread), scale, spread)
-            for scale in _SCALES
-            for spread in _SPREADS
-        ]
-
-    def alternatives(self, index: Ints, y: Vector, weight: Vector) -> list[tuple[float, Model]]:
-        """Return models of each scale and spread that the evidence does not rule out."""
-        if len(index) < _FEWEST_FOR_SCALE:
-            return [(1.0, self)]
-        fits = self._fits(index, y, weight)
-        share = softmax([posterior.log_evidence for posterior, _, _ in fits])
-        share[share < _LEAST_PROBABILITY] = 0.0
-        models: list[tuple[float, Model]] = []
-        for p, (posterior, scale, spread) in zip(share / share.sum(), fits, strict=True):
-            if p > 0:
-                other = self.fresh()
-                other._posterior, other._scale, other._spread = posterior, scale, spread
-                models.append((float(p), other))
-        return models
 
     @property
     def posterior(self) -> LogisticPosterior:

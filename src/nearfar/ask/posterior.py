@@ -22,7 +22,6 @@ Ghahramani and Lengyel, "Bayesian active learning for classification and prefere
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,8 +34,6 @@ from nearfar.typing import Matrix, Vector
 _MAX_STEPS, _HALVINGS = 50, 30
 # Relative gain at which Newton steps end: far below what changes a choice.
 _ACCURACY = 1e-9
-# With this factor, the normal distribution function has the slope of the sigmoid at 0.
-_PROBIT = math.sqrt(math.pi / 8)
 # Keeps variances and the noise of certain answers finite.
 _LEAST = 1e-12
 
@@ -144,11 +141,6 @@ def _log_joint(
     likelihood = weight @ (y * margins - np.logaddexp(0.0, margins))
     apart = theta - mean
     return float(likelihood - 0.5 * precision @ (apart * apart))
-
-
-def answer_probability(mean: Vector, variance: Vector) -> Vector:
-    """Return the probability of answer 1, averaged over the posterior of the margin."""
-    return np.asarray(ndtr(_PROBIT * mean / np.sqrt(1 + _PROBIT**2 * variance)))
 
 
 def predictive_information(

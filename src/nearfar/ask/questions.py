@@ -51,6 +51,8 @@ class Judgement:
     answer : {"left", "right", "unsure"} or {"same", "different", "unsure"}
     person : str
     weight : float
+    seconds : float or None
+        How long the question was on the screen.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Judgement:
     answer: str
     person: str = ""
     weight: float = 1.0
+    seconds: float | None = None
 
     @property
     def value(self) -> float:

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.ask.chooser import Chooser
 from nearfar.ask.collection import Collection
-from nearfar.ask.progress import MORE, Person, Progress, learning_curve, measure, people
+from nearfar.ask.progress import LATELY, Person, Progress, learning_curve, measure, people
 from nearfar.learners.boosting import BoostMetric
 from nearfar.learners.classic import ITML
 from nearfar.metrics.metric import Metric
@@ -48,7 +48,7 @@ def results_page(collection: Collection) -> str:
 
 def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
     if progress.agreement is None or progress.before is None:
-        return [Text(["There are too few answers to random questions to say how good they are."])]
+        return [Text(["There are too few answers to say how good they are, or no vectors."])]
     rows = [
         ["After learning", str(progress.agreement)],
         ["Before", str(progress.before)],
@@ -56,9 +56,8 @@ def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
     if progress.ceiling is not None:
         low, high = progress.ceiling
         rows.append(["Highest possible", f"{100 * low:.0f} to {100 * high:.0f} %"])
-    if progress.gain is not None:
-        points = f"{100 * progress.gain:+.1f} points"
-        rows.append([f"Expected with another {MORE} answers", points])
+    if progress.lately is not None:
+        rows.append([f"Change by the last {LATELY} answers", str(progress.lately)])
     ceiling = f"The highest possible agreement is that of {progress.n_repeats} repeated questions."
     lines = [
         f"Answers to {progress.agreement.n} random questions, each predicted from answers to "
@@ -134,7 +133,7 @@ def _people(persons: list[Person]) -> Table:
             str(person.n_answers),
             str(person.agreement) if person.agreement.n else "",
             f"{person.weight:.2f}",
-            "answers at random" if person.at_random else "",
+            "; ".join(person.notes),
         ]
         for person in persons
     ]

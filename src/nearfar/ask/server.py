@@ -13,11 +13,11 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -38,7 +38,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nearfar.ask.collection import Collection
 from nearfar.ask.results import results_page
-from nearfar.ask.store import StoreError
+from nearfar.ask.store import StoreError, StoreUnavailableError
 from nearfar.typing import Json
 
 LARGEST_BODY, LONGEST_ADDRESS = 2048, 256
@@ -102,10 +102,12 @@ class _Pages:
 
     def __init__(self, collection: Collection, *, local: bool) -> None:
         self.collection, self.local = collection, local
+        self.people = {key: name for name, key in collection.store.people().items()}
+        self.kind, self.results_key = collection.store.kind, collection.store.results_key
 
     async def start(self, request: Request) -> Response:
         """Lead to the first person's page."""
-        first = next(iter(self.collection.store.people().values()), None)
+        first = next(iter(self.people), None)
         if not self.local or first is None:
             raise HTTPException(404, "Use the link that you were given.")
         return RedirectResponse(f"/a/{first}", headers=_HEADERS)
@@ -118,38 +120,36 @@ class _Pages:
         return _plain((_FOLDER / name).read_text(encoding="utf-8"), _STATIC[name])
 
     def _person(self, request: Request) -> str:
-        person = self.collection.store.person_of(request.path_params["key"])
+        person = self.people.get(request.path_params["key"])
         if person is None:
             raise HTTPException(404, "This link is not valid. Ask for a new one.")
         return person
 
     async def page(self, request: Request) -> Response:
         """Serve the page of questions."""
-        await run_in_threadpool(self._person, request)
+        self._person(request)
         return _plain((_FOLDER / "page.html").read_text(encoding="utf-8"), "text/html")
 
     async def questions(self, request: Request) -> Response:
         """Give the question to show, the next one, and where the collection stands."""
-        person = await run_in_threadpool(self._person, request)
-        collection = self.collection
+        collection, person = self.collection, self._person(request)
 
         def content() -> dict[str, Json]:
-            progress, counts = collection.progress, collection.store.counts()
+            progress, judged = collection.progress, collection.chooser.judgements
             show = collection.objects.shown
             questions: list[Json] = [
                 {"id": asked.id, "objects": [show(number) for number in asked.question.objects]}
                 for asked in collection.questions(person)
             ]
             return {
-                "kind": collection.store.kind,
+                "kind": self.kind,
                 "person": person,
                 "questions": questions,
-                "answered": counts[person],
-                "answered_by_all": sum(counts.values()),
+                "answered": sum(each.person == person for each in judged),
+                "answered_by_all": len(judged),
                 "last": collection.store.last_answer(person),
                 "progress": progress.standing,
-                "enough": progress.enough,
-                "results": f"/results/{collection.store.results_key}" if self.local else None,
+                "results": f"/results/{self.results_key}" if self.local else None,
             }
 
         document = await run_in_threadpool(content)
@@ -158,7 +158,7 @@ class _Pages:
 
     async def answer(self, request: Request) -> Response:
         """Store an answer, and confirm it."""
-        person = await run_in_threadpool(self._person, request)
+        person = self._person(request)
         sent = await _document(request, {"question": str, "answer": str, "seconds": float})
         fields = sent["question"], sent["answer"], sent.get("seconds")
         stored = await run_in_threadpool(self.collection.answer, person, *fields)
@@ -166,20 +166,20 @@ class _Pages:
 
     async def undo(self, request: Request) -> Response:
         """Take back the last answer."""
-        person = await run_in_threadpool(self._person, request)
+        person = self._person(request)
         sent = await _document(request, {"question": str})
         done = await run_in_threadpool(self.collection.undo, person, sent["question"])
         return JSONResponse({"undone": done}, headers=_HEADERS)
 
     async def picture(self, request: Request) -> Response:
         """Serve the picture of an object."""
-        await run_in_threadpool(self._person, request)
+        self._person(request)
         pictures = self.collection.objects.pictures
         number = request.path_params["number"]
         if pictures is None or number >= len(pictures):
             raise HTTPException(404, "There is no such picture.")
         path = pictures[number]
-        if not path.is_file():
+        if not os.access(path, os.R_OK):
             raise HTTPException(404, "There is no such picture.")
         headers = {**_HEADERS, "Cache-Control": "private, max-age=3600"}
         headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
@@ -187,9 +187,7 @@ class _Pages:
 
     async def results(self, request: Request) -> Response:
         """Serve the page of results."""
-        if not hmac.compare_digest(
-            request.path_params["key"].encode(), self.collection.store.results_key.encode()
-        ):
+        if not hmac.compare_digest(request.path_params["key"].encode(), self.results_key.encode()):
             raise HTTPException(404, "This link is not valid. Ask for a new one.")
         page = await run_in_threadpool(results_page, self.collection)
         hashes = " ".join(f"'sha256-{_digest(text)}'" for text in _SCRIPT.findall(page))
@@ -214,7 +212,7 @@ def _plain(text: str, kind: str) -> Response:
 async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]:
     """Read a small JSON object from a page of this server."""
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
         raise HTTPException(403, "This request is from another page.")
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "Send JSON.")
@@ -230,7 +228,11 @@ async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]
         if name not in sent and kind is not float:
             raise HTTPException(400, f"{name} is missing.")
         allowed = (int, float) if kind is float else kind
-        if name in sent and not isinstance(sent[name], allowed):
+        value = sent.get(name, "")
+        if name in sent and not isinstance(value, allowed):
+            raise HTTPException(400, f"{name} is of another kind.")
+        # Halves of characters are JSON, but no text. Ids and answers are plain letters.
+        if isinstance(value, str) and not value.isascii():
             raise HTTPException(400, f"{name} is of another kind.")
     return sent
 
@@ -238,7 +240,7 @@ async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]
 async def _refused(_: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return _error(error.status_code, error.detail)
-    return _error(400, str(error))
+    return _error(503 if isinstance(error, StoreUnavailableError) else 400, str(error))
 
 
 class _Bounded:

@@ -28,6 +28,9 @@ OPEN = 2
 LONGEST_ANSWER_SECONDS = 86_400.0
 """A page that was open for more than a day says nothing about an answer."""
 
+# Seconds to wait for another program that writes; everybody waits meanwhile, and tries again.
+_PATIENCE = 0.25
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS objects (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -60,6 +63,10 @@ CREATE INDEX IF NOT EXISTS questions_of_people ON questions (person, number);
 
 class StoreError(ValueError):
     """A request that the store refuses."""
+
+
+class StoreUnavailableError(StoreError):
+    """The file cannot be read or written now: the disk is full, say, or another program has it."""
 
 
 @dataclass(frozen=True)
@@ -135,21 +142,24 @@ class Store:
         if not create and not self.path.is_file():
             raise StoreError(f"There is no file {self.path}.")
         self._lock = threading.RLock()
-        self._db = sqlite3.connect(
-            self.path, isolation_level=None, check_same_thread=False, timeout=30
-        )
         try:
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute("PRAGMA foreign_keys=ON")
+            self._db = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, timeout=_PATIENCE
+            )
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} cannot be opened: {error}.") from error
+        try:
+            with self._available() as db:
+                for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                    db.execute(f"PRAGMA {setting}")
             if create:
-                with self._change() as db:
+                with self.change() as db:
                     for statement in _SCHEMA.split(";\n"):
                         db.execute(statement)
             self._facts()
-        except sqlite3.DatabaseError as error:
+        except StoreError:
             self._db.close()
-            raise StoreError(f"{self.path} has no judgements: {error}.") from error
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -157,20 +167,35 @@ class Store:
             self._db.close()
 
     @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """Make a change that is on the disk, or not made at all."""
+    def change(self) -> Iterator[sqlite3.Connection]:
+        """Make changes that are on the disk together, or not made at all."""
+        with self._available() as db:
+            if db.in_transaction:
+                yield db
+                return
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _available(self) -> Iterator[sqlite3.Connection]:
+        """Use the file, or say why that is not possible now."""
         with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise StoreUnavailableError(
+                    f"{self.path.name} cannot be used for answers now: {error}."
+                ) from error
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._lock:
-            return self._db.execute(query, values).fetchall()
+        with self._available() as db:
+            return db.execute(query, values).fetchall()
 
     def _facts(self) -> dict[str, str]:
         return dict(self._rows("SELECT name, value FROM facts"))
@@ -186,7 +211,7 @@ class Store:
             if self.names() != list(names):
                 raise StoreError(f"{self.path} is about other objects; name another --out.")
             return
-        with self._change() as db:
+        with self.change() as db:
             db.executemany("INSERT INTO objects VALUES (?, ?)", list(enumerate(names)))
             stored = {"schema": str(SCHEMA_VERSION), "kind": kind}
             stored["results_key"] = secrets.token_urlsafe(16)
@@ -211,7 +236,7 @@ class Store:
 
     def add_person(self, name: str) -> str:
         """Return the secret key of a person, who is added if new."""
-        with self._change() as db:
+        with self.change() as db:
             key = secrets.token_urlsafe(16)
             db.execute("INSERT OR IGNORE INTO people (name, key) VALUES (?, ?)", (name, key))
             (stored,) = db.execute("SELECT key FROM people WHERE name = ?", (name,)).fetchone()
@@ -221,14 +246,9 @@ class Store:
         """Return the keys of people, by name."""
         return dict(self._rows("SELECT name, key FROM people ORDER BY rowid"))
 
-    def person_of(self, key: str) -> str | None:
-        """Return who has a key."""
-        rows = self._rows("SELECT name FROM people WHERE key = ?", (key,))
-        return str(rows[0][0]) if rows else None
-
     def set_weights(self, weights: dict[str, float]) -> None:
         """Keep the weights of people, by name."""
-        with self._change() as db:
+        with self.change() as db:
             rows = [(weight, name) for name, weight in weights.items()]
             db.executemany("UPDATE people SET weight = ? WHERE name = ?", rows)
 
@@ -257,7 +277,7 @@ class Store:
         if len(self.open_questions(person)) >= OPEN:
             raise StoreError(f"{person} has {OPEN} questions to answer.")
         question = choose([asked.question for asked in self.open_questions()])
-        with self._change() as db:
+        with self.change() as db:
             return _insert(db, person, question, None)
 
     def answer(self, person: str, question: str, answer: str, seconds: float | None = None) -> bool:
@@ -266,7 +286,7 @@ class Store:
             raise StoreError(f"{answer!r} is not an answer: {', '.join(ANSWERS[self.kind])}.")
         if seconds is not None and not 0 <= seconds <= LONGEST_ANSWER_SECONDS:
             seconds = None
-        with self._change() as db:
+        with self.change() as db:
             self._require(db, person, question)
             done = db.execute(
                 "INSERT OR IGNORE INTO answers (question, answer, answered, seconds) "
@@ -283,7 +303,7 @@ class Store:
         Asked or None
             The question with its new id; None if the answer is not there any more.
         """
-        with self._change() as db:
+        with self.change() as db:
             self._require(db, person, question)
             if self.last_answer(person) != question:
                 return None
@@ -312,13 +332,6 @@ class Store:
                 "JOIN people p ON p.name = q.person WHERE a.undone IS NULL ORDER BY a.number"
             )
         ]
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of answers of each person."""
-        counts = dict.fromkeys(self.people(), 0)
-        for each in self.answers():
-            counts[each.asked.person] += 1
-        return counts
 
     def _require(self, db: sqlite3.Connection, person: str, question: str) -> None:
         row = db.execute("SELECT person FROM questions WHERE id = ?", (question,)).fetchone()

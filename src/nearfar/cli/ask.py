@@ -115,6 +115,9 @@ def ask(
         else:
             serve(collection, host, port, browser=browser, say=say)
         say(str(collection.progress))
+        for rater in collection.people:
+            if rater.notes:
+                say(f"{rater.name}: {'; '.join(rater.notes)}. Weight {rater.weight:.2f}.")
         say(f"{save_as} has {counted(len(collection.chooser.judgements), 'answer')}.")
     left_out = [name for name in (image, text, *(drop or [])) if name is not None]
     say(f"Next: {_next_command(source, ids, kind, save_as, left_out, vectors)}")

@@ -12,12 +12,14 @@ from nearfar.cli import options
 from nearfar.cli.files import deliver, load_metric, spooled, warn_of_same_rows
 from nearfar.cli.terminal import UserError, bars, command, say, show_table
 from nearfar.comparison.verdict_wording import probability_text
+from nearfar.metrics.learned_from import note_learned_rows
 from nearfar.runtime.notes import note
+from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, kind_of, read_frame
 from nearfar.tables.reader import named_columns, require_columns
 from nearfar.tables.reading import read_labelled, read_other
 from nearfar.tables.table import Table
-from nearfar.workflow.prediction_table import prediction_table
+from nearfar.workflow.prediction_table import prediction_table, stored_reliability
 
 _ROWS_SHOWN = 10
 
@@ -57,8 +59,8 @@ def predict(
 ) -> None:
     """Predict labels of new rows from their nearest training rows.
 
-    The neighbours that decided are named, with the probability that they are right. Rows that are
-    unlike all training rows are marked.
+    The neighbours that decided are named, with the probability that they are right, as measured on
+    rows that took no part in learning. Rows that are unlike all training rows are marked.
     """
     if save_as is not None:
         check_output(save_as, WRITTEN_TABLES, [metric, train, new])
@@ -66,20 +68,32 @@ def predict(
     warn_of_same_rows(train, new)
     known = read_labelled(train, numbers=numbers, label=label, ids=ids, drop=drop, metric=learned)
     asked = read_other(new, metric=learned, label=label, ids=ids, drop=drop)
+    note_learned_rows(metric, asked.X)
     if neighbors >= len(known):
         raise UserError(
             f"--neighbors {neighbors} must be less than the {len(known)} training rows."
         )
     copied = _copied_columns(new, keep)
+    reliability = stored_reliability(metric, known, neighbors)
     with bars() as shown:
         table = prediction_table(
-            learned, known, asked, n_neighbors=neighbors, level=level, progress=shown.update
+            learned,
+            known,
+            asked,
+            n_neighbors=neighbors,
+            level=level,
+            reliability=reliability,
+            progress=shown.update,
         )
     clash = next((name for name in copied.columns if name in table.columns), None)
     if clash is not None:
         raise UserError(f"{clash!r} is the name of a result; rename the column to keep.")
     table = copied.hstack(table) if copied.width else table
-    if not deliver(table, save_as, f"Predictions for {len(table)} rows", json=json):
+    # In files, the names of rows have the name that their column has.
+    named = ids if ids is not None and asked.ids is not None else "row"
+    written = table if named in table.columns else table.rename({"row": named})
+    content = f"Predictions for {counted(len(table), 'row')}"
+    if not deliver(written, save_as, content, json=json):
         _show(table, asked, known, neighbors)
     if not json:
         _say_unlike(table, level)
@@ -91,7 +105,7 @@ def _say_unlike(table: pl.DataFrame, level: float) -> None:
         is_ = "is" if number == 1 else "are"
         say(
             f"{number} of {len(table)} rows {is_} unlike all training rows. Of rows that are like "
-            f"them, at most {100 * level:g} % are called unlike."
+            f"them, about {100 * level:g} % or less are called unlike."
         )
 
 
@@ -115,14 +129,19 @@ def _show(table: pl.DataFrame, asked: Table, known: Table, neighbors: int) -> No
         value, sure = row["prediction"], row.get("probability")
         line = [str(row["row"]), f"{value:.6g}" if numbers else str(value)]
         line[1] += ", unlike" if row["unlike"] else ""
-        line += [] if numbers else ["-" if sure is None else probability_text(sure)]
+        if not numbers and "votes" in row:
+            line.append(f"{round(neighbors * row['votes'])} of {neighbors}")
+        elif not numbers:
+            line.append("-" if sure is None else probability_text(sure))
         names = []
         for place in range(1, neighbors + 1):
             name, label = row[f"neighbor_{place}"], row[f"label_{place}"]
             names.append(str(name) if label == value else f"{name} ({label})")
         lines.append([*line, ", ".join(names)])
-    title = f"{asked.name}: {len(table)} rows, predicted from {len(known)} rows of {known.name}"
-    headings = ["row", "prediction", *([] if numbers else ["probability"]), "neighbours"]
+    rows = counted(len(table), "row")
+    title = f"{asked.name}: {rows}, predicted from {len(known)} rows of {known.name}"
+    sure = "votes" if "votes" in table.columns else "probability"
+    headings = ["row", "prediction", *([] if numbers else [sure]), "neighbours"]
     show_table(headings, lines, title=title)
     if len(table) > len(first):
         note(f"these are the first {len(first)} of {len(table)} rows; --out has all.")

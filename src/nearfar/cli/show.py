@@ -11,14 +11,19 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.files import is_adapter, load_adapter, load_metric
 from nearfar.cli.terminal import UserError, command, say, show_json, show_table
+from nearfar.evaluate.neighbor_votes import RELIABILITY_HEADINGS, Reliability
 from nearfar.metrics.importance import comparable_shares
-from nearfar.metrics.learned_from import stored_threshold
+from nearfar.metrics.learned_from import stored_threshold, stored_votes
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted
 from nearfar.workflow.description import describe_adapter, describe_columns, describe_metric
 
 _FEATURES_SHOWN = 15
 _EIGENVALUES_SHOWN = 10
+# Larger shares are printed as 0.0.
+_LEAST_NEGATIVE = -0.0005
+# As many as `predict` asks by default.
+_VOTERS_SHOWN = 3
 _UNITS = "the file does not have the spreads of the features; their shares depend on the units."
 _CHOSEN_ON = (
     "These queries chose the settings below; the verdict of `nearfar adapt` is on folds that did "
@@ -61,6 +66,9 @@ def _show_metric(path: Path, json: bool) -> None:
         say(f"Columns: {metric.columns}.")
     if (threshold := stored_threshold(path)) is not None:
         say(f"Threshold for pairs: {threshold.value:.6g}, chosen for {threshold.criterion}.")
+    if (votes := stored_votes(path)) is not None and len(votes.counted) >= _VOTERS_SHOWN:
+        counts = (np.array(each[_VOTERS_SHOWN - 1]) for each in (votes.counted, votes.right))
+        show_table(RELIABILITY_HEADINGS, Reliability(*counts).table())
     parts: Any = document["metrics"]
     if any("features" in part and not part["correlations"] for part in parts):
         note(_NO_CORRELATIONS if document["standardised"] else _UNITS)
@@ -142,3 +150,5 @@ def _show_shares(document: dict[str, Any]) -> None:
             f"The {what}s mostly cancel each other: shares are of the sum of absolute "
             "contributions, and a negative share cancels differences in others."
         )
+    elif min(shares[:_FEATURES_SHOWN]) < _LEAST_NEGATIVE:
+        say(f"A {what} with a negative share cancels differences in others that go with it.")

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from sklearn.base import TransformerMixin
-from sklearn.preprocessing import OneHotEncoder
 
 from nearfar.columns.cells import Cells, is_missing, texts
 from nearfar.columns.kind import MISSING, Kind
@@ -66,10 +64,9 @@ class Category(Kind):
         spellings = {fold(word): word for word, _ in reversed(words.most_common())}
         folded = len(spellings) < len(words)
         plan = cls(name, tuple(spellings.values()), True, least, folded)
-        encoder = plan._encoder().fit(plan.read(values))
-        rare = encoder.infrequent_categories_[0]
-        joined = set() if rare is None else set(rare)
-        levels = [level for level in encoder.categories_[0] if level not in joined]
+        counts = Counter(plan.read(values)[:, 0].tolist())
+        joined = {level for level, count in counts.items() if count < least}
+        levels = sorted(counts.keys() - joined)
         other = (w for w, _ in words.most_common() if w not in joined and w not in levels)
         respelled = [(word, spellings[fold(word)]) for word in other]
         kept = next((pair for pair in respelled if pair[1] in levels), ())
@@ -103,13 +100,6 @@ class Category(Kind):
         """
         other = ~features[:, : len(self.levels)].any(axis=1)
         return sum(word != MISSING for word in self.read(values[other])[:, 0])
-
-    def _encoder(self) -> TransformerMixin:
-        return OneHotEncoder(
-            min_frequency=self.min_frequency,
-            handle_unknown="infrequent_if_exist",
-            sparse_output=False,
-        )
 
 
 def fold(word: str) -> str:

@@ -22,6 +22,7 @@ from nearfar.columns.cells import (
     is_text,
 )
 from nearfar.columns.guess import guess
+from nearfar.columns.kind import KindTransformer
 from nearfar.columns.kinds import KINDS, Category, Date, FreeText, Kind, Number, SeveralNumbers
 from nearfar.columns.measured import Measured
 from nearfar.columns.notation import survey
@@ -218,7 +219,10 @@ class Columns:
         return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
     def column_transformer(self) -> ColumnTransformer:
-        """Return scikit-learn's transformer that gives the same features, unfitted.
+        """Return scikit-learn's transformer of a table, unfitted, for pipelines.
+
+        It reads cells in the same way, and learns medians, levels and words from the rows that it
+        is fitted to. From the same rows it gives the same features.
 
         Examples
         --------
@@ -230,7 +234,7 @@ class Columns:
         >>> np.array_equal(same, columns.apply(table))
         True
         """
-        pieces = [(kind.name, kind.transformer(), [kind.name]) for kind in self.kinds]
+        pieces = [(kind.name, KindTransformer(kind), [kind.name]) for kind in self.kinds]
         return ColumnTransformer(pieces, sparse_threshold=0.0, verbose_feature_names_out=False)
 
     def to_json(self) -> str:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from sklearn.base import TransformerMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import make_pipeline
 
 from nearfar.columns.cells import Cells, is_missing, texts
 from nearfar.columns.kind import Kind
@@ -69,8 +67,15 @@ class FreeText(Kind):
         words, weights = vectorizer.get_feature_names_out().tolist(), vectorizer.idf_.tolist()
         axes = np.eye(1)
         if len(words) > 1:
-            axes = _svd(min(_MOST_AXES, len(words))).fit(vectorizer.transform(cells)).components_
+            svd = TruncatedSVD(min(_MOST_AXES, len(words)), random_state=0)
+            axes = svd.fit(vectorizer.transform(cells)).components_
         return cls(name, tuple(words), tuple(weights), tuple(map(tuple, axes.tolist())))
+
+    def again(self, values: Cells) -> Self:
+        """Learn the words and the axes; without words, nothing changes."""
+        with suppress(ValueError):
+            return type(self).fit(self.name, values)
+        return self
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -86,12 +91,6 @@ class FreeText(Kind):
         vectorizer = _vectorizer(vocabulary=list(self.words))
         vectorizer.idf_ = np.array(self.weights)
         return np.asarray(vectorizer.transform(self.read(values)) @ np.array(self.axes).T)
-
-    def _encoder(self) -> TransformerMixin:
-        vectorizer = _vectorizer(vocabulary=list(self.words))
-        return (
-            make_pipeline(vectorizer, _svd(len(self.axes))) if len(self.words) > 1 else vectorizer
-        )
 
 
 def _texts(values: Cells) -> Cells:
@@ -109,7 +108,3 @@ def _vectorizer(**options: int | list[str]) -> TfidfVectorizer:
         max_features=most,
         **options,
     )
-
-
-def _svd(n_axes: int) -> TruncatedSVD:
-    return TruncatedSVD(n_axes, random_state=0)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
-from sklearn.impute import MissingIndicator, SimpleImputer
-from sklearn.pipeline import make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.impute import SimpleImputer
 
 from nearfar.columns.cells import (
     CellError,
@@ -66,6 +63,11 @@ class Measured(Kind):
         imputer = SimpleImputer(strategy=cls.strategy, keep_empty_features=True)
         return tuple(imputer.fit(M).statistics_.tolist()), bool(gaps.any())
 
+    def again(self, values: Cells) -> Self:
+        """Learn what replaces missing numbers."""
+        fill, indicator = self._learned(self.read(values))
+        return replace(self, fill=fill, indicator=indicator)
+
     @property
     def _names(self) -> tuple[str, ...]:
         return (self.name,)
@@ -84,21 +86,11 @@ class Measured(Kind):
             M = np.where(gaps, np.asarray(self.fill, M.dtype), M)
         return np.column_stack([M, gaps.any(axis=1)]).astype(M.dtype) if self.indicator else M
 
-    def _encoder(self) -> TransformerMixin:
-        imputer = SimpleImputer(strategy=self.strategy, keep_empty_features=True)
-        known = MissingIndicator(features="missing-only", error_on_new=False)
-        return make_union(imputer, make_pipeline(FunctionTransformer(_gaps), known))
-
 
 def _check_finite(M: Floats) -> None:
     infinite = np.isinf(M).any(axis=1)
     if infinite.any():
         raise CellError(int(infinite.argmax()), "inf", "a finite number")
-
-
-def _gaps(M: Floats) -> Floats:
-    """Return a column that is nan where a row has a missing number."""
-    return np.where(np.isnan(M).any(axis=1, keepdims=True), np.nan, 0.0)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.classic import LDA, InverseCovariance
+from nearfar.learners.pipelines import Estimator, fit_pipeline, last_step
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
@@ -27,8 +28,6 @@ from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.typing import Floats, Ints
 
 Kind = Literal["baseline", "plain", "learned", "classifier"]
-Estimator = Any
-"""A learner, a pipeline or anything else with `fit` and `transform`; they have no common type."""
 Learners = Mapping[str, Estimator] | Iterable[Estimator] | None
 
 ALL = "all"
@@ -98,27 +97,34 @@ class Method:
     supervision: tuple[str, ...] = ANY_SUPERVISION
 
     @property
+    def learner(self) -> MetricLearner | None:
+        """The estimator, or the last step of a pipeline, if that is one of nearfar's learners."""
+        last = last_step(self.estimator)
+        return last if isinstance(last, MetricLearner) else None
+
+    @property
     def plans_time(self) -> bool:
         """Whether the learner has a budget of its own, and spends it on what is worth it."""
-        return isinstance(self.estimator, MetricLearner) and "budget" in self.estimator.get_params()
+        return self.learner is not None and "budget" in self.learner.get_params()
 
     def within(self, seconds: float) -> Method:
         """Return a method that plans its time, with at most this number of seconds for a fit."""
-        budget = min(self.estimator.budget, seconds)
-        estimator = clone(self.estimator).set_params(budget=budget)
-        return replace(self, fit=partial(_fit_learner, estimator), estimator=estimator)
+        return self._with(budget=min(last_step(self.estimator).budget, seconds))
 
     def for_new_classes(self) -> Method:
         """Return the method, with what it validates validated on classes it did not learn from."""
-        learner = self.estimator
+        learner = self.learner
         parameters = {} if learner is None else learner.get_params()
-        if not isinstance(learner, MetricLearner) or "validation" not in parameters:
+        if learner is None or "validation" not in parameters:
             return self
-        chosen: dict[str, object] = {"validation": "classes"}
         if parameters.get("validation_fraction", 0.0) is None and learner.variant != "paper":
-            chosen["validation_fraction"] = _VALIDATION_FRACTION
-        learner = clone(learner).set_params(**chosen)
-        return replace(self, fit=partial(_fit_learner, learner), estimator=learner)
+            return self._with(validation="classes", validation_fraction=_VALIDATION_FRACTION)
+        return self._with(validation="classes")
+
+    def _with(self, **parameters: object) -> Method:
+        estimator = clone(self.estimator)
+        last_step(estimator).set_params(**parameters)
+        return replace(self, fit=partial(_fit_learner, estimator), estimator=estimator)
 
     def unsuitable(self, X: Floats) -> str:
         """Return why the method cannot be used on these rows, or an empty string."""
@@ -133,7 +139,7 @@ class Method:
 
         nearfar's learners validate on groups that they did not learn from.
         """
-        if groups is None or not isinstance(self.estimator, MetricLearner):
+        if groups is None or self.learner is None:
             return self.fit(X, y)
         return self.fit(X, y, groups)
 
@@ -250,9 +256,9 @@ def current_name(name: str) -> str:
 
 
 def _learns_from(estimator: Estimator) -> tuple[str, ...]:
-    """Return what an estimator learns from; a pipeline may learn from anything."""
-    if isinstance(estimator, MetricLearner):
-        return estimator.supervision
+    """Return what an estimator learns from; one of another package may learn from anything."""
+    if isinstance(last_step(estimator), MetricLearner):
+        return last_step(estimator).supervision
     if isinstance(estimator, NeighborhoodComponentsAnalysis):
         return ("labels",)
     return ANY_SUPERVISION
@@ -318,7 +324,7 @@ def learned_method(name: str, estimator: Estimator) -> Method:
         name,
         "learned",
         partial(_fit_learner, estimator),
-        raw=isinstance(estimator, MetricLearner),
+        raw=isinstance(last_step(estimator), MetricLearner),
         estimator=estimator,
         supervision=_learns_from(estimator),
     )
@@ -386,7 +392,10 @@ def _fit_scikit_nca(estimator: Estimator, X: Floats, y: Ints) -> Metric:
 def _fit_learner(
     estimator: Estimator, X: Floats, y: Ints, groups: Ints | None = None
 ) -> Metric | Distance:
-    grouped = {} if groups is None else {"groups": groups}
-    fitted = clone(estimator).fit(X, y, **grouped)
+    own = clone(estimator)
+    if isinstance(own, MetricLearner) and own.tells_expected:
+        # Only the metric is wanted here; the folds of the comparison tell what to expect.
+        own.set_params(expected_folds=1)
+    fitted = fit_pipeline(own, X, y, groups=groups)
     metric = getattr(fitted, "metric_", None)
     return metric if isinstance(metric, Metric) else Distance(fitted.transform)

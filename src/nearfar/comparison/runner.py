@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_X_y
+from sklearn.utils.validation import _num_samples, check_array, check_X_y
 
 from nearfar.comparison.classifiers import reference_classifiers
 from nearfar.comparison.compared_methods import Learners, default_methods
@@ -18,11 +18,17 @@ from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
 from nearfar.comparison.schedule import run_within
 from nearfar.comparison.splits import is_count
 from nearfar.comparison.table import Comparison
-from nearfar.comparison.tasks import ComparisonTask, JudgedRows, LabelledRows
+from nearfar.comparison.tasks import ComparisonTask, Features, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
 from nearfar.evaluate.measures import measures_for
-from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
+from nearfar.learners.pipelines import Estimator
+from nearfar.numerics.missing import (
+    labelled_rows,
+    naming_remedies,
+    refuse_masked,
+    refuse_missing,
+)
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.typing import Floats
@@ -38,6 +44,7 @@ def compare(
     split: Literal["rows", "classes"] = "rows",
     n_neighbors: int = 3,
     classifiers: bool = True,
+    features: Estimator = None,
     budget: float | None = None,
     random_state: int | None = 0,
     progress: Progress | None = None,
@@ -64,7 +71,8 @@ def compare(
     learners : mapping of str to estimator, or iterable of estimators or names, optional
         By default the usual ones that can learn from y (`DEFAULT_LEARNERS` in
         `nearfar.comparison.compared_methods`). "all" means every learner, and scikit-learn's NCA.
-        An estimator needs `fit` and `transform`.
+        An estimator needs `fit` and `transform`. All steps of a pipeline are fitted inside each
+        fold.
     cv : int, splitter or iterable, default=5
         An integer is a number of shuffled, stratified folds: of rows, of the anchors of triplets,
         or of connected groups of pairs (`Pairs.folds`); if most pairs are connected, of the rows
@@ -89,6 +97,9 @@ def compare(
         Whether logistic regression and gradient boosting classify the same test rows. They are no
         metrics, but tell which error can be expected; they learn from at most 20,000 rows, and are
         not recommended. Not with split="classes".
+    features : transformer, optional
+        Makes numbers of X, which may then be a table with text, for all methods, such as
+        `Columns.fit(X).column_transformer()`. It is fitted to the training rows of each fold.
     budget : float, optional
         Time limit in seconds. Every method first runs on a small sample of one fold, the better
         half of the learners then on more rows, and the best on all folds. Methods that do not
@@ -146,12 +157,18 @@ def compare(
     refuse_masked(X, "X")
     if kind == "chunklets":
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
-    labels = None
+    labels, made = None, None
+    if features is not None:
+        made = Features(X, features)
+        X = made.fitted(np.arange(_num_samples(X)), y)(np.arange(_num_samples(X)))
     if kind == "labels":
         refuse_missing(y, "y")
         with naming_remedies():
             points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         labels = np.asarray(y)
+        if is_count(cv) and (rows := labelled_rows(labels)) is not None:
+            points, codes, labels = points[rows], codes[rows], labels[rows]
+            groups = None if groups is None else np.asarray(groups)[rows]
     elif split == "classes":
         raise ValueError(
             'split="classes" needs class labels; pairs are split by connected group, and triplets '
@@ -165,7 +182,13 @@ def compare(
     task: ComparisonTask
     if labels is None:
         task = JudgedRows(
-            points, known.given, cv, known.groups, random_state, joined=groups is None
+            points,
+            known.given,
+            cv,
+            known.groups,
+            random_state,
+            joined=groups is None,
+            features=made,
         )
         compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
     else:
@@ -178,10 +201,13 @@ def compare(
             n_neighbors=n_neighbors,
             seed=seed,
             unseen=split == "classes",
+            features=made,
         )
         compared = [version("nearfar"), points, task.y, task.splits.folds, n_neighbors, seed]
     if task.groups is not None:
         compared.append(task.groups)
+    if features is not None:
+        compared.append(repr(features))
     methods = default_methods(learners, random_state=random_state, supervision=task.supervision)
     measures = [measure.name for measure in measures_for(task.supervision)]
     if split == "classes":

@@ -4,11 +4,13 @@ rows        a method learns from the training rows of a fold; test rows are clas
             ranked by the training rows (`scoring`)
 classes     a method learns from the rows of some classes; rows of the others are classified
             and ranked by each other
-triplets    a method learns from the triplets of some anchors, over all rows, and is scored on
-            those of the other anchors
-pairs       a method learns from some connected groups of pairs, over all rows, and is scored
-            on the others; if most are connected, from the pairs of some classes, which are the
-            rows that similar pairs join
+triplets    a method learns from the triplets of some anchors, and is scored on those of the
+            other anchors
+pairs       a method learns from some connected groups of pairs, and is scored on the others; if
+            most are connected, from the pairs of some classes, which are the rows that similar
+            pairs join
+
+A method that learns from judgements sees their rows and those of no judgement.
 
 Judgements of two or more raters are held out by rater instead.
 If rows are in groups, a group is learned from or tested on, and never both.
@@ -17,9 +19,14 @@ If rows are in groups, a group is learned from or tested on, and never both.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing, check_array
 
 from nearfar.comparison.classifiers import FittedClassifier
 from nearfar.comparison.scoring import Scores, score_classifier, score_distance
@@ -35,6 +42,7 @@ from nearfar.comparison.splits import (
 from nearfar.constraints import Pairs, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
 from nearfar.evaluate.overlap import OverlappingJudgements
+from nearfar.learners.pipelines import Estimator
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance
@@ -61,6 +69,31 @@ class Training(NamedTuple):
     groups: Ints | None
 
 
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Rows as they come, and the transformer that makes numbers of them.
+
+    Attributes
+    ----------
+    rows : array-like or frame of n_rows
+    transformer : estimator
+        Unfitted: it is fitted to what methods learn from.
+    """
+
+    rows: ArrayLike
+    transformer: Estimator
+
+    def fitted(self, train: Ints, y: object = None) -> Callable[[Ints], Floats]:
+        """Fit the transformer to some rows; return what makes numbers of any of them."""
+        made = clone(self.transformer).fit(_safe_indexing(self.rows, train), y)
+
+        def numbers(rows: Ints) -> Floats:
+            X = made.transform(_safe_indexing(self.rows, rows))
+            return np.asarray(check_array(X, dtype=[np.float64, np.float32]))
+
+        return numbers
+
+
 class ComparisonTask(ABC):
     """What methods learn from and are scored on.
 
@@ -78,11 +111,14 @@ class ComparisonTask(ABC):
         The group of each row.
     note : str
         What a reader of the results must know about the data.
+    features : Features or None
+        What `X` is made of, if that is fitted to the training rows of each cell.
     """
 
     supervision: str
     X: Floats
     splits: Splits
+    features: Features | None = None
     overlap: OverlappingJudgements | None = None
     unseen: Ints | None = None
     groups: Ints | None = None
@@ -113,6 +149,7 @@ class LabelledRows(ComparisonTask):
         n_neighbors: int,
         seed: int,
         unseen: bool = False,
+        features: Features | None = None,
     ) -> None:
         folds = (class_folds if unseen else row_folds)(y, cv, groups, random_state)
         check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
@@ -120,10 +157,10 @@ class LabelledRows(ComparisonTask):
         if n_neighbors > smallest:
             raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
         self.splits = Splits(folds, y, n_neighbors=n_neighbors, seed=seed)
-        self.X, self.y, self.groups = X, y, groups
+        self.X, self.y, self.groups, self.features = X, y, groups, features
         self.n_neighbors, self.seed = n_neighbors, seed
         self.unseen = y if unseen else None
-        self._standardised: tuple[Cell, Floats, Floats] | None = None
+        self._kept: tuple[Cell | None, dict[bool, tuple[Floats, Floats]]] = None, {}
 
     def training(self, cell: Cell, *, raw: bool) -> Training:
         """Return the training rows of a cell, with their classes and groups."""
@@ -149,19 +186,25 @@ class LabelledRows(ComparisonTask):
         )
 
     def _rows(self, cell: Cell, raw: bool) -> tuple[Floats, Floats]:
-        """Rows of a cell, standardised by its training rows; those of the last cell are kept."""
+        """Rows of a cell, with features and scales of its training rows; the last are kept."""
         train, test = self.splits.rows(cell)
-        if raw:
+        if self.features is None and raw:
             return self.X[train], self.X[test]
-        if self._standardised is None or self._standardised[0] != cell:
-            scaler = Scaler.fit(self.X[train], "standard")
-            X, X_test = scaler.transform(self.X[train]), scaler.transform(self.X[test])
-            self._standardised = cell, X, X_test
-        return self._standardised[1:]
+        if self._kept[0] != cell:
+            self._kept = cell, {}
+        made = self._kept[1]
+        if raw and raw not in made and self.features is not None:
+            numbers = self.features.fitted(train, self.y[train])
+            made[raw] = numbers(train), numbers(test)
+        elif raw not in made:
+            X, X_test = self._rows(cell, raw=True)
+            scaler = Scaler.fit(X, "standard")
+            made[raw] = scaler.transform(X), scaler.transform(X_test)
+        return made[raw]
 
 
 class JudgedRows(ComparisonTask):
-    """Rows with triplets or pairs; all rows are known, also those of held-out judgements."""
+    """Rows with triplets or pairs; methods see all but those of held-out judgements alone."""
 
     def __init__(
         self,
@@ -172,13 +215,14 @@ class JudgedRows(ComparisonTask):
         random_state: int | None,
         *,
         joined: bool = False,
+        features: Features | None = None,
     ) -> None:
         judgements.check(len(X))
         if float(np.abs(X).max()) > LARGEST_VALUE:
             raise ValueError(f"X has values beyond {LARGEST_VALUE:g}, whose squares overflow.")
         if judgements.weight is not None:
             judgements = judgements.take(judgements.weight > 0)
-        self.X, self.judgements, self.groups = X, judgements, groups
+        self.X, self.judgements, self.groups, self.features = X, judgements, groups, features
         self.supervision = kind_of(judgements)
         folds = judgement_folds(judgements, cv, groups, random_state)
         seed = 0 if random_state is None else int(random_state)
@@ -199,23 +243,33 @@ class JudgedRows(ComparisonTask):
             )
         elif judgements.n_raters > 1:
             self.note = f"No person of {judgements.n_raters} is both learned from and tested on."
-        self._Z: Floats | None = None
+        self._kept: tuple[Cell | None, Floats, Floats] = None, X, X
 
     def training(self, cell: Cell, *, raw: bool) -> Training:
-        """Return all rows and the training judgements of a cell."""
-        judgements = self.judgements.take(self.splits.rows(cell)[0])
-        return Training(self._rows(raw), judgements, self.groups)
+        """Return the training judgements of a cell, over the rows that methods may see."""
+        judgements, rows = self._seen(cell)
+        groups = None if self.groups is None else self.groups[rows]
+        return Training(self._rows(cell, raw)[rows], judgements.restrict(rows), groups)
 
     def score(self, distance: Fitted, cell: Cell, *, raw: bool) -> Scores:
         """Score the test judgements."""
         test = self.judgements.take(self.splits.rows(cell)[1])
-        held_out = HeldOutJudgements(distance, self._rows(raw), test)
+        held_out = HeldOutJudgements(distance, self._rows(cell, raw), test)
         measures = measures_for(self.supervision)
         return Scores({measure.name: measure.losses(held_out) for measure in measures})
 
-    def _rows(self, raw: bool) -> Floats:
-        if raw:
-            return self.X
-        if self._Z is None:
-            self._Z = Scaler.fit(self.X, "standard").transform(self.X)
-        return self._Z
+    def _seen(self, cell: Cell) -> tuple[Triplets | Pairs, Ints]:
+        """Training judgements, and rows that are in one of them, or in none at all."""
+        judgements = self.judgements.take(self.splits.rows(cell)[0])
+        kept = ~np.isin(np.arange(len(self.X)), self.judgements.index)
+        kept[judgements.index] = True
+        return judgements, np.flatnonzero(kept)
+
+    def _rows(self, cell: Cell, raw: bool) -> Floats:
+        """All rows, with features and scales of those that methods see; the last are kept."""
+        if self._kept[0] != cell:
+            X, rows = self.X, self._seen(cell)[1]
+            if self.features is not None:
+                X = self.features.fitted(rows)(np.arange(len(X)))
+            self._kept = cell, X, Scaler.fit(X[rows], "standard").transform(X)
+        return self._kept[1] if raw else self._kept[2]

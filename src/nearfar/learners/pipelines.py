@@ -18,7 +18,7 @@ from nearfar.learners.base import MetricLearner
 from nearfar.typing import Array, Floats, Ints
 
 Estimator = Any
-"""A learner or a pipeline; they have no common type."""
+"""A learner, a pipeline or anything else with `fit` and `transform`; they have no common type."""
 
 
 def learner_of(estimator: Estimator) -> MetricLearner:
@@ -33,13 +33,18 @@ def learner_of(estimator: Estimator) -> MetricLearner:
     >>> learner_of(make_pipeline(PCA(5), RCA()))
     RCA()
     """
-    last = estimator
-    while isinstance(last, Pipeline):
-        last = last.steps[-1][1]
+    last = last_step(estimator)
     if not isinstance(last, MetricLearner):
         what = "A pipeline must end in" if last is not estimator else "The learner must be"
         raise TypeError(f"{what} a learner of a metric, such as RCA(); got {last!r}.")
     return last
+
+
+def last_step(estimator: Estimator) -> Estimator:
+    """Return the last step of a pipeline, also of one in another, or the estimator itself."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
 
 
 def fit_pipeline(

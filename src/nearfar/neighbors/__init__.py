@@ -2,7 +2,9 @@
 
 search        kneighbors and MetricNeighbors: exact search
 classifier    MetricNeighborsClassifier
-prediction    which neighbours decide, how sure it is, and which rows are unlike all others
+prediction    which neighbours decide, and how sure it is
+calibration   votes on rows that took no part
+strangeness   which rows are unlike all others
 """
 
 from nearfar.neighbors.classifier import MetricNeighborsClassifier

@@ -1,26 +1,8 @@
 """Predictions by nearest neighbours, with the rows that decided, a probability and a p-value.
 
-The k nearest training rows vote for a class; numbers are their mean. Each training row is also
-predicted from the others, which calibrates the predictions for new rows:
-
-    probability    of training rows whose vote was won by as many neighbours, the share whose class
-                   it got right
-    p-value        with s(x) the distance from a row x to the k-th nearest of all other rows,
-                   training rows and the new row alike,
-
-        p = #{training rows x_i, and the new row x_0 itself: s(x_i) >= s(x_0)} / (n + 1)
-
-This is full conformal prediction (V. Vovk, A. Gammerman, G. Shafer: Algorithmic Learning in a
-Random World, 2005). If training rows and the new row are exchangeable and the metric does not
-depend on them, P(p <= a) <= a for every a and n. The new row changes s(x_i) only if it is nearer to
-x_i than the k-th of the other training rows, and that matters only if x_i is one of the first k - 1
-neighbours of the new row:
-
-    s(x_i) >= s(x_0)    if and only if    r_k(i) >= s(x_0), and d(x_i, x_0) >= s(x_0) or
-                                          r_(k-1)(i) >= s(x_0)
-
-with r_j(i) the distance from x_i to the j-th nearest other training row. So all p-values cost one
-search of the training rows among each other, and k comparisons for each new row.
+The k nearest training rows vote for a class; numbers are their mean. How often votes as clear were
+right on rows that took no part is the probability (`nearfar.evaluate.neighbor_votes`); the p-value
+tells rows that are unlike all training rows (`strangeness`).
 """
 
 from __future__ import annotations
@@ -31,13 +13,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.evaluate.neighbor_votes import majority
+from nearfar.evaluate.neighbor_votes import Reliability, class_shares
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery
+from nearfar.neighbors.strangeness import Strangeness
 from nearfar.typing import Array, Floats, Ints, Vector
-
-# Number of roundings that make equal distances differ: products are sums of many terms.
-_ROUNDINGS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +29,18 @@ class Prediction:
     values : array of shape (n_rows,)
         Classes, or numbers.
     probability : array of shape (n_rows,) or None
-        Of the class: how often a vote that is as clear is right for training rows. None for
-        numbers.
+        Of the class: how often votes that are as clear were right on rows that took no part. None
+        for numbers, and without a `Reliability`.
     p_value : array of shape (n_rows,)
-        Small for rows that are far from all training rows. If a row is like the training rows, its
-        p-value is at most `a` with probability at most `a`.
+        Small for rows that are unlike all training rows. If a row is like them, its p-value is at
+        most `a` with a probability of about `a` or less.
     indices : array of int of shape (n_rows, n_neighbors)
         The training rows that decided, nearest first.
     distances : array of shape (n_rows, n_neighbors)
         How far away they are.
+    votes : array of shape (n_rows,) or None
+        Share of the neighbours that have the predicted class; None for numbers. Under a metric that
+        was learned from them, they agree more often than they are right.
     """
 
     values: Array
@@ -65,11 +48,12 @@ class Prediction:
     p_value: Vector
     indices: Ints
     distances: Floats
+    votes: Vector | None = None
 
     def unlike(self, level: float = 0.01) -> NDArray[np.bool_]:
         """Return which rows are unlike the training rows.
 
-        Of rows that are like the training rows, at most this share is called unlike.
+        Of rows that are like the training rows, about this share or less is called unlike.
         """
         return np.asarray(self.p_value <= level)
 
@@ -80,8 +64,6 @@ class NeighborPredictor:
     Parameters
     ----------
     metric : Metric
-        Its p-values are exact if it was not learned from X. A metric that was learned from these
-        rows draws them together, so that more new rows seem unlike them.
     X : array-like of shape (n_samples, n_features), or DataFrame
         Training rows.
     y : array-like of shape (n_samples,)
@@ -89,6 +71,9 @@ class NeighborPredictor:
     n_neighbors : int, default=3
     numbers : bool, default=False
         Whether y has numbers, which are predicted by the mean of the neighbours, not classes.
+    reliability : Reliability, optional
+        How often as many neighbours were right on rows that took no part; without it, there are no
+        probabilities.
 
     Examples
     --------
@@ -102,8 +87,8 @@ class NeighborPredictor:
     >>> prediction.indices
     array([[1, 2],
            [5, 4]])
-    >>> prediction.p_value.round(2)
-    array([1.  , 0.14])
+    >>> prediction.unlike(0.2)
+    array([False,  True])
     """
 
     def __init__(
@@ -114,8 +99,9 @@ class NeighborPredictor:
         *,
         n_neighbors: int = 3,
         numbers: bool = False,
+        reliability: Reliability | None = None,
     ) -> None:
-        self._metric, self.gallery = metric, Gallery(metric, X)
+        self.gallery, self.reliability = Gallery(metric, X), reliability
         self.y = np.asarray(y, dtype=np.float64 if numbers else None)
         if self.y.shape != (len(self.gallery),):
             rows = len(self.gallery)
@@ -130,60 +116,20 @@ class NeighborPredictor:
         ----------
         queries : array-like of shape (n_rows, n_features), or DataFrame
         """
-        k = self.n_neighbors
-        distances, indices = self.gallery.search(queries).nearest(k)
-        squares, reached = distances**2, self._others[0] ** 2
-        last = reached[:, -1]
-        before = reached[:, -2] if k > 1 else np.zeros(len(last))
-        constant, slope = self._rounding
-        score = squares[:, -1:] - _ROUNDINGS * (constant + slope * distances[:, -1:])
-        farther = len(last) - np.searchsorted(np.sort(last), score[:, 0])
-        drawn = (squares < score) & (last[indices] >= score) & (before[indices] < score)
-        if len(self._metric.parts) > 1:
-            # d(x_i, x_0) is not d(x_0, x_i). Without this term p-values are larger: the safe side.
-            drawn[:] = False
-        p_value = np.asarray((1 + farther - drawn.sum(axis=1)) / (len(last) + 1))
+        search = self.gallery.search(queries)
+        distances, indices = search.nearest(self.n_neighbors)
+        p_value = self.strangeness.p_values(search.queries)
         if self.numbers:
             return Prediction(self.y[indices].mean(axis=1), None, p_value, indices, distances)
-        winner, votes = self._vote(indices)
-        probability = self._rates[votes]
-        return Prediction(self.classes[winner], probability, p_value, indices, distances)
+        shares = class_shares(self._codes[indices], len(self.classes))
+        values, votes = self.classes[shares.argmax(axis=1)], shares.max(axis=1)
+        probability = None
+        if self.reliability is not None:
+            totals = np.bincount(self._codes) / len(self._codes)
+            probability = self.reliability.probabilities(shares, totals).max(axis=1)
+        return Prediction(values, probability, p_value, indices, distances, votes)
 
     @cached_property
-    def _others(self) -> tuple[Floats, Ints]:
-        """The nearest of the other training rows, for each of them."""
-        return self.gallery.search().nearest(self.n_neighbors)
-
-    def _vote(self, indices: Ints) -> tuple[Ints, Ints]:
-        """Return the class that wins each vote, and how many neighbours it has."""
-        codes = self._codes[indices]
-        winner = majority(codes)
-        return winner, (codes == winner[:, None]).sum(axis=1)
-
-    @cached_property
-    def _rates(self) -> Vector:
-        """How often a vote is right, by the number of neighbours for its winner.
-
-        One more vote is counted, with one more neighbour who disagrees: few votes tell little, and
-        none is certain.
-        """
-        winner, votes = self._vote(self._others[1])
-        size = self.n_neighbors + 1
-        right = np.bincount(votes, weights=winner == self._codes, minlength=size)
-        counted = np.bincount(votes, minlength=size)
-        return np.asarray((right + np.arange(size) / size) / (counted + 1))
-
-    @cached_property
-    def _rounding(self) -> tuple[float, float]:
-        """By how much equal squared distances differ after one rounding.
-
-        Products of centred rows are rounded in float64, which gives the constant. Mapped rows are
-        rounded in their own precision, which gives the slope: the factor of the distance.
-        """
-        mapped = np.asarray(self._metric.transform(self.gallery.X))
-        radius, size = (
-            float(np.linalg.norm(rows, axis=1).max())
-            for rows in (mapped - mapped.mean(axis=0), mapped)
-        )
-        constant = float(np.finfo(np.float64).eps * radius**2)
-        return constant, float(np.finfo(mapped.dtype).eps) * size
+    def strangeness(self) -> Strangeness:
+        """Tells which rows are unlike the training rows."""
+        return Strangeness(self.gallery.X, None if self.numbers else self._codes)

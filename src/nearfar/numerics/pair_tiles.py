@@ -124,23 +124,29 @@ class PairTiles(ClassOrder):
     ----------
     y : array of shape (n_samples,)
         Class codes.
+    anchors : array of bool of shape (n_samples,), optional
+        Which rows are in a band; by default all.
 
     Attributes
     ----------
+    counted : array of bool of shape (n_samples,)
+        Which rows are in a band, in class order.
     bands : list of Band
     """
 
-    def __init__(self, y: NDArray[np.integer]) -> None:
+    def __init__(self, y: NDArray[np.integer], anchors: NDArray[np.bool_] | None = None) -> None:
         super().__init__(y)
+        self.counted = self.size_of_each > 1
+        if anchors is not None:
+            self.counted &= anchors[self.order]
         self.bands = list(self._bands())
         self.threads = Threads()
 
     def _bands(self) -> Iterator[Band]:
-        """Yield runs of rows without members of classes of one."""
+        """Yield runs of rows that are counted."""
         low, high = _BAND_ROWS
         height = max(low, min(high, _BAND_ELEMENTS // max(1, self.n)))
-        counted = self.size_of_each > 1
-        changes = np.flatnonzero(np.diff(counted.astype(np.int8), prepend=0, append=0))
+        changes = np.flatnonzero(np.diff(self.counted.astype(np.int8), prepend=0, append=0))
         for start, stop in changes.reshape(-1, 2).tolist():
             for top in range(start, stop, height):
                 bottom = min(top + height, stop)

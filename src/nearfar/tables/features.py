@@ -79,6 +79,8 @@ class Prepared:
         The recipe; None if the features are columns of numbers.
     places : array of shape (n_rows,) or None
         Number of each row in the file, if some were left out.
+    cells : polars.DataFrame or None
+        What the recipe was learned from, if it was.
     """
 
     X: Floats
@@ -86,6 +88,7 @@ class Prepared:
     feature_names: tuple[str, ...]
     columns: Columns | None = None
     places: Ints | None = None
+    cells: pl.DataFrame | None = None
 
 
 def prepare(
@@ -251,7 +254,8 @@ def _fitted(
         )
     if columns.conversions:
         note(f"{columns.conversions}.")
-    return Prepared(X, frame.select(others), columns.feature_names, columns, places)
+    cells = frame.select(columns.names)
+    return Prepared(X, frame.select(others), columns.feature_names, columns, places, cells)
 
 
 def read_examples(path: Source, columns: Columns | None) -> list[ColumnExample]:

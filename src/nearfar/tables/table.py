@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
 from nearfar.columns import Columns
 from nearfar.constraints import Pairs, Triplets
 from nearfar.constraints.supervision import Kind, checked_groups
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.missing import labelled_rows
 from nearfar.runtime.notes import Note, note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted
@@ -36,6 +39,8 @@ class Table:
         What to show for the rows.
     columns : Columns or None
         What the columns of the table became; None if all of them are numbers.
+    cells : polars.DataFrame or None
+        The columns themselves, to learn again what becomes of them from some of the rows.
     groups : array of shape (n_rows,) or None
         Number of the group of each row. A group is never both learned from and tested on.
     places : array of shape (n_rows,) or None
@@ -73,6 +78,7 @@ class Table:
     label: str | None = None
     id_column: str | None = None
     frame: Frame | None = None
+    cells: pl.DataFrame | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -114,6 +120,26 @@ class Table:
             raise
         except (TypeError, ValueError):
             raise TableError("The labels are not numbers, which the method needs.") from None
+
+    def labelled(self) -> Table:
+        """Return the rows whose class is not -1, which may mark unlabelled ones."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            rows = labelled_rows(self.labels)
+        for warning in caught:
+            note(str(warning.message), warning=True)
+        if rows is None:
+            return self
+        whole = np.arange(len(self)) if self.places is None else self.places
+        return replace(
+            self,
+            X=self.X[rows],
+            supervision=self.labels[rows],
+            ids=self.ids and [self.ids[row] for row in rows],
+            texts=self.texts and [self.texts[row] for row in rows],
+            groups=None if self.groups is None else checked_groups(self.groups[rows], len(rows)),
+            places=whole[rows],
+        )
 
     def grouped(self, names: Array, where: str) -> Table:
         """Return the rows with groups, and say how many there are."""

@@ -19,6 +19,7 @@ from nearfar.comparison.compared_methods import (
     euclidean_metrics,
 )
 from nearfar.comparison.splits import judgement_groups
+from nearfar.comparison.tasks import Features
 from nearfar.constraints import Pairs, kind_of
 from nearfar.evaluate import knn_r2
 from nearfar.learners.base import MetricLearner
@@ -47,13 +48,16 @@ def compare_table(
 ) -> Comparison:
     """Compare methods by the labels, triplets or pairs of a table.
 
-    The parameters are those of `nearfar.compare`.
+    The parameters are those of `nearfar.compare`. What becomes of columns is learned again from the
+    training rows of each fold.
     """
     check_folds(table, cv, n_neighbors, split)
+    features = features_of(table)
     comparison = compare(
-        table.X,
+        table.X if features is None else features.rows,
         supervision_of(table),
         learners,
+        features=None if features is None else features.transformer,
         cv=cv,
         groups=table.groups,
         split=split,
@@ -72,6 +76,13 @@ def compare_table(
             f"see the note on {columns_named(table.leaking)}: {it} may give the answer away"
         )
     return comparison
+
+
+def features_of(table: Table) -> Features | None:
+    """Return what the columns are made of and how; None if features are columns of numbers."""
+    if table.columns is None or table.cells is None:
+        return None
+    return Features(table.cells, table.columns.column_transformer())
 
 
 def check_folds(table: Table, cv: int, n_neighbors: int, split: str) -> None:
@@ -164,7 +175,7 @@ def held_out_regression(
     dict of str to array of shape (cv,)
         For unscaled and standardised Euclidean distance, and "learned".
     """
-    X, y, groups = table.X, np.asarray(table.supervision), table.groups
+    y, groups = np.asarray(table.supervision), table.groups
     if cv > len(y) or n_neighbors > len(y) - -(-len(y) // cv):
         raise ValueError(f"{len(y)} rows are too few for {cv} folds and {n_neighbors} neighbours.")
     if groups is not None and cv > groups.max() + 1:
@@ -172,8 +183,10 @@ def held_out_regression(
     scores: dict[str, list[float]] = {name: [] for name in (UNSCALED, STANDARDISED, LEARNED)}
     kind = KFold if groups is None else GroupKFold
     splitter = kind(cv, shuffle=True, random_state=random_state)
-    for number, (train, test) in enumerate(splitter.split(X, groups=groups)):
+    features = features_of(table)
+    for number, (train, test) in enumerate(splitter.split(table.X, groups=groups)):
         progress(number, cv, "folds")
+        X = table.X if features is None else features.fitted(train)(np.arange(len(y)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             inner = None if groups is None else groups[train]

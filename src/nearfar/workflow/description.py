@@ -22,6 +22,7 @@ from nearfar.metrics.learned_from import (
     stored_importance,
     stored_spreads,
     stored_threshold,
+    stored_votes,
 )
 from nearfar.metrics.metric import Metric
 from nearfar.plots import eigenvalues
@@ -36,7 +37,7 @@ def describe_metric(path: Path) -> dict[str, Json]:
     learned from, if the file has them ("correlations").
     """
     metric = Metric.load(path)
-    spreads, threshold = stored_spreads(path), stored_threshold(path)
+    spreads, threshold, votes = stored_spreads(path), stored_threshold(path), stored_votes(path)
     columns = several_features(metric)
     parts: list[Json] = [
         _part(part, importance, spreads, columns)
@@ -49,6 +50,7 @@ def describe_metric(path: Path) -> dict[str, Json]:
         "standardised": spreads is not None,
         "columns": None if metric.columns is None else json.loads(metric.columns.to_json()),
         "threshold": None if threshold is None else asdict(threshold) | {"value": value},
+        "votes": None if votes is None else asdict(votes),
         "metrics": parts,
     }
 

@@ -1,4 +1,4 @@
-"""A fit to all rows: what it will cost, the fit itself, and what it found."""
+"""A fit to all rows: what it will cost, the fit itself, what it found, how sure its votes are."""
 
 from __future__ import annotations
 
@@ -7,23 +7,29 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.comparison import Method
 from nearfar.constraints import Mining, Pairs, Triplets
+from nearfar.evaluate.neighbor_votes import Reliability, class_shares
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.selection.auto import AutoMetric
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.learners.selection.expectation import Expected
+from nearfar.metrics.learned_from import Votes, class_digest
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.search import Gallery
+from nearfar.metrics.signed_form import as_metric
+from nearfar.neighbors.calibration import cross_fitted
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import amount, counted
 from nearfar.tables.table import Table
-from nearfar.typing import Array, Floats
+from nearfar.typing import Array, Floats, Ints
 from nearfar.workflow.checkpoint import FitCheckpoint
 
 Progress = Callable[[int, int, str], None]
@@ -37,6 +43,8 @@ _LONG = 10.0
 _ESTIMATE_SECONDS = 1.0
 # So many shares of a blend fit in a line.
 _SHARES_SHOWN = 6
+# Neighbours that `predict` may ask; fewer vote better on most tables.
+_MOST_VOTERS = 15
 _SCALED = {"standard": "standardised rows", "cosine": "rows of unit length"}
 
 
@@ -88,6 +96,8 @@ class MethodFit:
         The fitted learner, if the method is one.
     iterations : int or None
         Its iterations, including those before an interruption.
+    votes : Votes or None
+        How often votes of neighbours are right on rows that took no part, if there are labels.
     """
 
     method: Method
@@ -95,6 +105,7 @@ class MethodFit:
     seconds: float
     learner: MetricLearner | None = None
     iterations: int | None = None
+    votes: Votes | None = None
 
     @property
     def stopped(self) -> str | None:
@@ -136,16 +147,56 @@ class MethodFit:
         return f" ({counted(self.iterations, 'iteration')}, stopped: {self.stopped})"
 
 
+def calibrated(fit: MethodFit, table: Table) -> MethodFit:
+    """Add how often votes are right on rows that took no part: the method learns without them.
+
+    A learner that puts rows aside says what the votes on them were.
+    """
+    estimator, X, y = fit.method.estimator, table.X, table.supervision
+    asked = getattr(fit.learner, "held_out_votes_", None)
+    if table.kind != "labels" or fit.metric is None or not isinstance(y, np.ndarray):
+        return fit
+    if asked is None and fit.expected is not None:
+        return fit
+    classes, codes = np.unique(y, return_inverse=True)
+    most = min(_MOST_VOTERS, len(X) // 2)
+
+    def votes_of(rows: Ints, others: Ints) -> Ints:
+        metric: Metric | None
+        if isinstance(estimator, MetricLearner):
+            groups = None if table.groups is None else table.groups[rows]
+            metric = as_metric(clone(estimator).fit(X[rows], y[rows], groups=groups).metric_)
+        else:
+            metric = fit.method.learn(X[rows], y[rows])
+        assert metric is not None
+        return codes[rows[Gallery(metric, X[rows]).search(X[others]).nearest(most)[1]]]
+
+    votes, actual = asked or cross_fitted(votes_of, X, codes, table.groups) or (None, codes)
+    if votes is None:
+        return fit
+    by_count = [
+        Reliability.of(class_shares(votes[:, :k], len(classes)), actual, k)
+        for k in range(1, min(_MOST_VOTERS, votes.shape[1]) + 1)
+    ]
+    counted, right = (
+        [getattr(r, name).tolist() for r in by_count] for name in ("counted", "right")
+    )
+    return replace(fit, votes=Votes(class_digest(classes), counted, right))
+
+
 def fit_method(
     method: Method,
     table: Table,
     checkpoint: FitCheckpoint,
     seconds: float | None,
     progress: Progress = no_progress,
+    *,
+    compared: bool = False,
 ) -> MethodFit:
     """Learn from all rows.
 
-    A learner that plans its time takes about `seconds`; others are not limited.
+    A learner that plans its time takes about `seconds`; others are not limited. If it was
+    `compared`, the comparison tells what to expect, and the learner need not.
     """
     if seconds is not None and method.plans_time:
         method = method.within(seconds)
@@ -155,13 +206,16 @@ def fit_method(
         if not isinstance(method.estimator, MetricLearner):
             metric = method.learn(table.X, y)
             described = None if metric is None else table.described(metric)
-            return MethodFit(method, described, time.perf_counter() - start)
+            return calibrated(MethodFit(method, described, time.perf_counter() - start), table)
         learner = clone(method.estimator)
+        if compared and learner.tells_expected:
+            learner.set_params(expected_folds=1)
         iterations = checkpoint.fit(learner, table.X, y, table.described, table.groups)
     if left_out := untried_candidates(learner):
         note(left_out, warning=True)
     metric = table.described(learner.metric_)
-    return MethodFit(method, metric, time.perf_counter() - start, learner, iterations)
+    fit = MethodFit(method, metric, time.perf_counter() - start, learner, iterations)
+    return calibrated(fit, table)
 
 
 @contextmanager

@@ -46,6 +46,22 @@ def test_agrees_with_brute_force(labelled_problem, penalty, weighted, rng):
     np.testing.assert_allclose(operator.loss_and_weights(margins)[1], brute.u, atol=1e-8)
 
 
+@pytest.mark.parametrize("v", [1e-7, 0.05])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_each_printed_iteration_equals_loops(labelled_problem, v):
+    X, _, triplets = labelled_problem
+    learner = BoostMetric(variant="paper", penalty=v, max_iter=15).fit(X, triplets)
+    printed = reference.printed_run(X, triplets.index, v, 15)
+    # The printed stop is strict: a last iteration at v itself changes nothing.
+    assert len(printed) - 1 <= learner.n_iter_ <= len(printed)
+    assert all(eigenvalue < v + 1e-6 for eigenvalue, *_ in printed[learner.n_iter_ :])
+    learned = zip(learner.history_, learner.staged_metrics(), printed, strict=False)
+    for iteration, metric, (eigenvalue, w, M, _) in learned:
+        assert iteration.eigenvalue == pytest.approx(eigenvalue, rel=1e-8)
+        assert iteration.step == pytest.approx(w, rel=1e-7)
+        np.testing.assert_allclose(metric.matrix, M, atol=1e-7 * np.abs(M).max())
+
+
 def test_agrees_with_brute_force_from_a_prior(labelled_problem):
     X, _, triplets = labelled_problem
     prior = Metric(np.diag(np.arange(1.0, X.shape[1] + 1)))

@@ -66,9 +66,11 @@ class TestBasis:
         K = rbf_kernel(X)
         basis = MatchingPursuitBasis(variant="paper", n_components=15, random_state=0).fit(X)
         np.testing.assert_allclose(basis.transform(X), K[:, basis.indices_])
-        beta, full = reference.printed_beta(K, basis.indices_)[:2]
-        assert basis.residuals_[-1] == pytest.approx(np.maximum(full, 0).sum(), rel=1e-9)
-        assert beta.shape == (len(X), 15)
+        for t in range(1, 16):
+            left = reference.printed_beta(K, basis.indices_[:t])[1]
+            assert basis.residuals_[t] == pytest.approx(np.maximum(left, 0).sum(), rel=1e-9)
+        indices, _ = reference.printed_basis(K, 15, int(basis.indices_[0]))
+        np.testing.assert_array_equal(basis.indices_, indices)
         again = MatchingPursuitBasis(variant="paper", n_components=15, random_state=1).fit(X)
         assert again.indices_[0] != basis.indices_[0]
 

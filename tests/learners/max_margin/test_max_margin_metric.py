@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from nearfar import MaxMarginMetric, Metric, Pairs, RandomPairs
+from nearfar import MatchingPursuitBasis, MaxMarginMetric, Metric, Pairs, RandomPairs
 from nearfar.learners.max_margin.box_dual import ascend_box
 from nearfar.learners.max_margin.cutting_planes import cut_planes
 from nearfar.learners.max_margin.max_margin_objective import MaxMarginObjective, PairOperator
@@ -95,6 +95,27 @@ def test_objective_falls_and_bounds_close(posed):
     assert (np.diff(objective[:-1]) <= 1e-9 * value).all()
     assert (np.diff((objective - gap)[:-1]) >= -1e-7 * value).all()
     assert (objective - gap <= value * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("C", [1.0, 20.0])
+def test_each_round_of_algorithm_1_equals_loops(C):
+    X, pairs = random_pairs(1, n=40, n_features=3)
+    learner = MaxMarginMetric(variant="paper", scale=None, C=C, tol=1e-10, max_iter=8)
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        learner.fit(X, pairs)
+        for number in range(1, learner.n_iter_ + 1):
+            learner.set_params(max_iter=number).fit(X, pairs)
+            found.append((learner.metric_.matrix, learner.threshold_, learner.history_[-1]))
+    # The first round is the model without cuts, from whose optimum the algorithm starts.
+    rounds = reference.cutting_planes(X, pairs.index, pairs.similar, C, 1e-9)[1:]
+    assert len(found) >= 4
+    for (M, threshold, iteration), (A, b, lower, value) in zip(found, rounds, strict=False):
+        np.testing.assert_allclose(M, A, atol=2e-5)
+        assert threshold == pytest.approx(b, abs=2e-5)
+        assert iteration.objective == pytest.approx(value, rel=1e-5)
+        assert iteration.objective - iteration.gap <= lower * (1 + 1e-6)
 
 
 class TestFit:
@@ -296,6 +317,17 @@ class TestKernel:
         np.testing.assert_allclose(own.metric_.distances(X), name.metric_.distances(X), atol=1e-8)
         with pytest.raises(ValueError, match="be saved"):
             own.metric_.save(tmp_path / "m.safetensors")
+
+    def test_the_paper_variant_has_the_printed_basis(self):
+        X = StandardScaler().fit_transform(load_wine().data)[::3]
+        y = load_wine().target[::3]
+        settings = {"kernel": "rbf", "gamma": 0.1, "random_state": 0}
+        learner = MaxMarginMetric(variant="paper", scale=None, n_basis=15, **settings)
+        pairs = RandomPairs(100)(X, y, np.random.RandomState(0))
+        learner.fit(X, pairs)
+        basis = MatchingPursuitBasis(variant="paper", n_components=15, **settings).fit(X)
+        np.testing.assert_array_equal(learner.basis_, basis.indices_)
+        np.testing.assert_allclose(learner.metric_.kernel_map.transform(X), basis.transform(X))
 
     def test_kernels_that_are_not_psd(self):
         X, y = load_iris(return_X_y=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
@@ -85,21 +88,61 @@ def test_the_references_gradients_equal_finite_differences(normalize):
 
 
 class TestMixture:
-    def test_the_papers_steps_equal_loops(self):
+    @pytest.mark.parametrize("n_metrics", [1, 2, 3])
+    def test_each_printed_step_equals_loops(self, n_metrics):
         X, y, rng = points_with_a_single(2)
-        centers = rng.standard_normal((2, 3))
-        first = MixtureModel(
-            np.repeat(np.eye(3)[None] / 3**0.25, 2, axis=0),
-            centers,
-            -0.5 * (centers**2).sum(axis=1),
-        )
-        mixture = Mixture(SoftNeighbors(X, y), 2, 0.02, 0.02)
-        iterations = list(mixture.minimize_as_in_paper(first, max_iter=5))
-        expected = reference.faithful_run(X, y, 2, 5, centres=centers, penalise_offsets=False)
-        np.testing.assert_allclose([i.objective for i in iterations], expected.objectives[1:])
-        Ms = [L.T @ L for L in iterations[-1].payload.L]
-        np.testing.assert_allclose(Ms, expected.Ms, atol=1e-12)
-        np.testing.assert_allclose(iterations[-1].payload.V, expected.V, atol=1e-12)
+        A = 0.4 * rng.standard_normal((n_metrics, 3, 3))
+        gate = rng.standard_normal((n_metrics, 4))
+        # A coordinate of zero has the sign +1 (17).
+        gate[:, 1] = 0.0
+        mixture = Mixture(SoftNeighbors(X, y), n_metrics, 0.02, 0.05)
+        first = MixtureModel(A, gate[:, :-1], gate[:, -1])
+        iterations = list(mixture.minimize_as_in_paper(first, max_iter=8))
+        Ms = np.swapaxes(A, 1, 2) @ A
+        expected = reference.printed_run(X, y, Ms, gate, n_iter=8, eta=0.05)
+        norms = [np.linalg.norm(state.Ms[0]) for state in expected]
+        assert np.ptp(norms) > 0.01
+        for found, state in zip(iterations, expected[1:], strict=True):
+            model = found.payload
+            assert found.objective == pytest.approx(state.objective, rel=1e-10)
+            np.testing.assert_allclose([L.T @ L for L in model.L], state.Ms, atol=1e-9)
+            np.testing.assert_allclose(model.V, state.V[:, :-1], atol=1e-10)
+            np.testing.assert_allclose(model.b, state.V[:, -1], atol=1e-10)
+
+    def test_a_fit_as_printed_equals_loops(self):
+        X, y, _ = points_with_a_single(4)
+        learner = MixtureNCA(
+            n_metrics=2, variant="paper", scale=None, sparsity=0.02, gate_sparsity=0.02, max_iter=5,
+            random_state=0,
+        )  # fmt: skip
+        learner.fit(X, y)
+        # Clusters are those of the rows by class.
+        order = np.argsort(y, kind="stable")
+        Z, y = (X - X.mean(axis=0))[order], y[order]
+        centers = KMeans(2, n_init=1, random_state=np.random.RandomState(0)).fit(Z).cluster_centers_
+        gate = np.column_stack([centers, -0.5 * (centers**2).sum(axis=1)])
+        start = np.repeat(np.eye(3)[None] / np.sqrt(3), 2, axis=0)
+        last = reference.printed_run(Z, y, start, gate, n_iter=5)[-1]
+        found = [metric.matrix for metric in learner.metrics_]
+        np.testing.assert_allclose(found, last.Ms, atol=1e-9)
+        np.testing.assert_allclose(learner.gate_[0], last.V[:, :-1], atol=1e-9)
+        one = SparseNCA(variant="paper", scale=None, sparsity=0.02, max_iter=5).fit(Z, y)
+        last = reference.printed_run(Z, y, start[:1], np.zeros((1, 4)), n_iter=5, eta=0.0)[-1]
+        np.testing.assert_allclose(one.metric_.matrix, last.Ms[0], atol=1e-9)
+
+    @pytest.mark.skipif(
+        not Path(os.environ.get("NEARFAR_DATA", ""), "vehicle.npz").is_file(),
+        reason="NEARFAR_DATA does not name a folder with vehicle.npz",
+    )
+    def test_the_printed_steps_lower_the_objective_on_vehicles(self):
+        """Rescaled to |M|_F = 1 after every step, metrics move too far and it rises."""
+        data = datasets.load("vehicle")
+        learner = MixtureNCA(
+            variant="paper", scale="standard", sparsity=0.02, gate_sparsity=0.02, max_iter=25,
+            random_state=0,
+        )  # fmt: skip
+        objective = learner.fit(data.X, data.y).history_.objective
+        assert (np.diff(objective) < 0).all()
 
     def test_one_metric_is_sparse_nca(self):
         X, y = load_wine(return_X_y=True)

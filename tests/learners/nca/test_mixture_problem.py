@@ -9,7 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import MixtureNCA
 from nearfar.learners.nca import mixture_problem
-from nearfar.learners.nca.mixture_problem import coarse_to_fine
+from nearfar.learners.nca.mixture_problem import Mixture, MixtureModel, coarse_to_fine
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
+from problems import points_with_a_single
 
 
 def numbered(sizes):
@@ -43,6 +45,41 @@ class TestStages:
             share = smallest * 4**number / len(codes)
             expected = np.minimum(sizes, np.maximum(2, np.ceil(share * np.array(sizes))))
             np.testing.assert_array_equal(members, expected)
+
+    @pytest.mark.parametrize("sizes", [[9000, 8000], [1, 2, 3, 30, 500, 9000], [80] * 900])
+    def test_few_points_count_among_many(self, sizes):
+        """Pairs would grow with the square of the points."""
+        Z, codes = numbered(sizes)
+        smallest = max(1000, 8 * len(sizes))
+        for stage in coarse_to_fine(Z, codes, np.random.RandomState(0)):
+            members = np.bincount(codes[stage.X[stage.counted, 0].astype(int)])
+            assert members.sum() <= 4 * smallest + len(sizes)
+            assert members.sum() >= min(len(stage.X), 4 * smallest) - np.count_nonzero(
+                np.array(sizes) == 1
+            )
+            assert (members[np.array(sizes) > 1] >= 2).all()
+
+    def test_parts_that_count_add_up(self):
+        X, y, rng = points_with_a_single(5, n=30)
+        counted = rng.random(30) < 0.4
+        model = MixtureModel(
+            rng.standard_normal((2, 3, 3)), rng.standard_normal((2, 3)), rng.standard_normal(2)
+        )
+        parts = []
+        for anchors in (None, counted, ~counted):
+            mixture = Mixture(SoftNeighbors(X, y, anchors=anchors), 2, 0.0, 0.0)
+            gain, by = mixture.likelihood(model)
+            parts.append([gain.value, *gain.by_map, mixture.n * by.V, mixture.n * by.b])
+        for whole, one, other in zip(*parts, strict=True):
+            np.testing.assert_allclose(whole, one + other, atol=1e-10)
+
+    def test_the_paper_variant_counts_all_points(self, monkeypatch):
+        monkeypatch.setattr(mixture_problem, "_COARSE_ROWS", 40)
+        X, y = load_wine(return_X_y=True)
+        learner = MixtureNCA(variant="paper", n_metrics=1, max_iter=3)
+        found = learner.fit(X, y).history_.objective
+        monkeypatch.undo()
+        np.testing.assert_array_equal(found, learner.fit(X, y).history_.objective)
 
     def test_parts_depend_on_the_seed(self):
         Z, codes = numbered([2000, 3000])

@@ -43,12 +43,14 @@ def cut_planes(
     max_iter: int,
     planes: list[Plane] | None = None,
     start: Solution | None = None,
+    printed: bool = False,
 ) -> Iterations:
     """Minimise by cutting planes (Algorithm 1).
 
     The mean hinge is the largest of all planes that touch it. The minimum of a model of a few of
     them is a lower bound. The best solution so far moves by an exact line search toward that
-    minimum, and the next plane touches between the two.
+    minimum, and the next plane touches between the two. In the algorithm as it is printed, the
+    solution is the model's minimum, and the next plane touches there.
 
     Parameters
     ----------
@@ -59,6 +61,8 @@ def cut_planes(
         Planes of an earlier run on the same pairs, whatever its C; new ones are appended.
     start : Solution, optional
         Where to start; by default at the prior.
+    printed : bool
+        Whether to go on from the model's minimum.
     """
     planes = [] if planes is None else planes
     model = PlaneModel(problem, planes)
@@ -79,7 +83,7 @@ def cut_planes(
         best = best.toward(candidate, problem.line_minimum(best, candidate))
         value, objective = problem.objective(candidate), problem.objective(best)
         converged = certified(value, lower, problem.tol)
-        if converged:
+        if converged or printed:
             best, objective = candidate, value
         yield Iteration(
             objective,

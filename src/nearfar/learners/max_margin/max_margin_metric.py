@@ -20,13 +20,18 @@ Where nearfar departs from the paper, and why:
   upper bounds of the optimum are kept; `gap_` is between them.
 - The best solution so far moves along the line to the model's minimum, and the next plane touches
   between the two (as in OCAS of Franc and Sonnenburg): fewer planes.
-- b^2 / 2 in (3), which (2) does not have, is harmless once distances are in units of their mean.
-- P is zero in the paper (``variant="paper"``). Penalising the distance to a multiple of the
-  identity keeps digits and vehicles at the level of Euclidean distance, which zero does not
-  (vehicles 38 against 30 % error).
+- Squared distances are in units of their mean over the pairs, in which b^2 / 2, which (2) does not
+  have, is harmless. C is for these units; with ``scale=None`` it is that of (3).
+- P is zero in the paper. Penalising the distance to a multiple of the identity keeps digits and
+  vehicles at the level of Euclidean distance, which zero does not (vehicles 38 against 30 % error).
+- A kernel's basis is chosen by exact residuals, and its features are whitened.
 - For few pairs the dual with one multiplier per pair is faster (`box_dual`); same optimum.
 - C and epsilon have no values in the paper.
 - Section 4.5's kernel between pairs, O(n^2), is not a metric; see docs/methods/maxmargin.md.
+
+``variant="paper"`` is Algorithm 1: P is zero, each plane touches at the model's minimum, and the
+basis is the printed one. It keeps the exact minimum of each model and the stop by bounds, and drops
+planes without weight for twenty iterations, which come back if they are violated.
 """
 
 from __future__ import annotations
@@ -94,7 +99,8 @@ class MaxMarginMetric(ConstraintLearner):
         Cutting planes, or one multiplier per pair. The optimum is the same. "auto" takes "box" for
         at most ten pairs per feature, unless rounding stalls it.
     variant : {"default", "paper"}, default="default"
-        "paper" has no prior and always takes cutting planes.
+        "paper" is the paper's algorithm, with the paper's basis for a kernel; with ``scale=None``
+        also `C` is the paper's. See the module's docstring.
     max_iter : int, default=1000
         The most planes.
     constraints : strategy, default=RandomPairs()
@@ -215,7 +221,14 @@ class MaxMarginMetric(ConstraintLearner):
         features, basis = data.Z, None
         if self.kernel is not None:
             options = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
-            basis = pursue(data.Z, self.kernel, options, self.n_basis, tol=_SMALLEST_RESIDUAL)
+            basis = pursue(
+                data.Z,
+                self.kernel,
+                options,
+                self.n_basis,
+                tol=_SMALLEST_RESIDUAL,
+                paper_start=data.random_state if self.variant == "paper" else None,
+            )
             features = basis.map.transform(data.Z)
         operator = PairOperator(features, pairs, None if self.scale is not None else 1.0)
         P = np.zeros((operator.n_features, operator.n_features))
@@ -229,7 +242,9 @@ class MaxMarginMetric(ConstraintLearner):
         if solver == "auto" and len(pairs) > _FEW_PAIRS_PER_FEATURE * operator.n_features:
             solver = "planes"
         objective = MaxMarginObjective(operator, self.C, P, self.tol)
-        problem = MaxMarginProblem(objective, solver, self.max_iter, operator.unit)
+        problem = MaxMarginProblem(
+            objective, solver, self.max_iter, operator.unit, printed=self.variant == "paper"
+        )
         if self.warm_start:
             content = Moments.of(features).squares if isinstance(features, Rows) else features
             problem.digest = digest(
@@ -255,6 +270,8 @@ class MaxMarginProblem(Problem):
         "auto" takes the box, and planes if that stalls.
     max_iter : int
     unit : float
+    printed : bool
+        Whether planes are those of the algorithm as printed.
     basis : array of int of shape (n_basis,) or None
         Rows of X that are the kernel's basis.
     digest : bytes
@@ -269,6 +286,7 @@ class MaxMarginProblem(Problem):
     solver: str
     max_iter: int
     unit: float
+    printed: bool = False
     basis: Ints | None = None
     digest: bytes = b""
     planes: list[Plane] = field(default_factory=list)
@@ -308,7 +326,13 @@ class MaxMarginProblem(Problem):
             )
             if self.solver == "box" or reason != "stalled":
                 return reason
-        planes = cut_planes(objective, max_iter=self.max_iter, planes=self.planes, start=self.start)
+        planes = cut_planes(
+            objective,
+            max_iter=self.max_iter,
+            planes=self.planes,
+            start=self.start,
+            printed=self.printed,
+        )
         return (yield from planes)
 
     def factor(self, history: History) -> Matrix:

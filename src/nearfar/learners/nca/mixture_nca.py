@@ -26,12 +26,18 @@ Where nearfar departs from the paper, and why:
   it; it is divided by what makes the penalty one. Of `n_init` starts the one with the best
   objective is kept.
 - Maps begin with no more than the 128 principal axes of the points: sparse metrics have fewer.
+- Of more than 4,000 points, some 4,000 are counted in sums over i, whose neighbours all points are
+  (`mixture_problem.coarse_to_fine`).
 - Fewer points than features: maps are of coordinates in the space that the points span, as the
   penalty on the trace leaves nothing elsewhere. The gate, whose penalty is on single features, is
   still one of all features.
 
-``variant="paper"`` is the paper's form: distances divided by |M|_F (kept at 1), penalties on the
-sum, fixed steps, negative eigenvalues cut off (18).
+``variant="paper"`` takes the steps of section 3.3 as they are printed: distances divided by
+|M_s|_F, which is never rescaled, penalties on the sum over points, b_s among the penalised
+coefficients, sign(0) = 1, fixed steps, negative eigenvalues cut off (18). Not printed, and as
+above: the start, and that points are centred, with a mean variance of one (``scale=None`` leaves it
+as it is). There are `max_iter` steps; points without another member of their class, whose p_s is
+zero, are not counted; more than 1,000 points are in float32.
 """
 
 from __future__ import annotations
@@ -49,6 +55,7 @@ from nearfar.learners.nca.mixture_problem import (
     MixtureProblem,
     coarse_to_fine,
 )
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.learners.problem import FitInput
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
@@ -203,17 +210,15 @@ class MixtureNCA(MapLearner):
         """Build the problem with its starts, or with the one to continue from."""
         if number > 1 and number > len(np.unique(Z, axis=0)):
             raise ValueError(f"n_metrics={number} is more than the number of distinct rows of X.")
-        mixtures = [
-            Mixture(points, number, self.sparsity, self.gate_sparsity)
-            for points in coarse_to_fine(Z, codes, random_state, axes)
-        ]
-        whole, paper = mixtures[-1], self.variant == "paper"
+        paper = self.variant == "paper"
+        every = [SoftNeighbors(Z, codes)] if paper else coarse_to_fine(Z, codes, random_state, axes)
+        mixtures = [Mixture(points, number, self.sparsity, self.gate_sparsity) for points in every]
+        whole = mixtures[-1]
         n_init = max(_STARTS_OF_AUTO, self.n_init) if self.n_metrics == "auto" else self.n_init
         n_init = 1 if number == 1 else n_init
         starts = [warm] if warm else [whole.start(L, random_state) for _ in range(n_init)]
         if warm is None and not paper:
             starts = [whole.with_cheaper_gate(start) for start in starts]
-        mixtures = [whole] if paper else mixtures
         return MixtureProblem(mixtures, starts, unit, self.max_iter, self.tol, paper, axes)
 
     def _best_number(

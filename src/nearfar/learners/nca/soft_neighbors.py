@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfar.learners.map_learner import MapProblem
 from nearfar.metrics.metric import Metric
@@ -40,9 +41,9 @@ Gain = Callable[[slice, Matrix], tuple[float, Matrix]]
 """Rows in class order, and log p of these rows under each map -> sum of the gain over the rows, and
 its derivatives by log p (not negative)."""
 
-# Squared length of a direction, relative to the longest, that counts as none: L-BFGS ends before
-# directions that the penalty makes vanish are exactly zero.
-_VANISHED = 1e-5
+VANISHED = 1e-5
+"""Squared length of a direction, relative to the longest, that counts as none: L-BFGS ends before
+directions that the penalty makes vanish are exactly zero."""
 # Squared length of a typical direction where maps begin.
 _FIRST_SIZE = 1e-2
 # By bytes of the type: sums above it lost nothing to underflow.
@@ -78,6 +79,8 @@ class SoftNeighbors:
         Class codes.
     axes : array of shape (n_features, n_axes), optional
         Orthonormal axes of the space in which points differ; maps are then of coordinates in it.
+    anchors : array of bool of shape (n_samples,), optional
+        Which points are counted; by default all. The others are their neighbours.
 
     Attributes
     ----------
@@ -86,15 +89,21 @@ class SoftNeighbors:
     X : array of shape (n_samples, n_features or n_axes)
         What is mapped: these points, or their coordinates.
     counted : array of bool of shape (n_samples,)
-        Which of them have another member of their class.
+        Which of them are counted, and have another member of their class.
     """
 
-    def __init__(self, X: Floats, y: Ints, axes: Matrix | None = None) -> None:
-        self.classes = PairTiles(y)
+    def __init__(
+        self,
+        X: Floats,
+        y: Ints,
+        axes: Matrix | None = None,
+        anchors: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.classes = PairTiles(y, anchors)
         self.X = self.features = np.ascontiguousarray(X[self.classes.order])
         if axes is not None:
             self.X = self.features @ axes.astype(X.dtype, copy=False)
-        self.counted = self.classes.size_of_each > 1
+        self.counted = self.classes.counted
         self._shifts: dict[int, Matrix] = {}
         check_classes(y)
 
@@ -215,13 +224,13 @@ def has_enough_classes(y: Ints) -> bool:
     return len(sizes) > 1 and bool(sizes.max() > 1)
 
 
-def nonzero_rows(L: Matrix, largest: float) -> Matrix:
+def nonzero_rows(L: Matrix, largest: float, share: float = VANISHED) -> Matrix:
     """Drop directions that the penalty on rank has made vanish.
 
-    Those are the ones whose squared length is tiny compared with `largest`, or with the first map.
+    Those are the ones whose squared length is at most a share of `largest`, or of the first map's.
     """
     _, size, axes = np.linalg.svd(L, full_matrices=False)
-    kept = size**2 > _VANISHED * max(largest, _FIRST_SIZE)
+    kept = size**2 > share * max(largest, _FIRST_SIZE)
     return np.asarray(size[kept, None] * axes[kept]) if kept.any() else np.zeros((1, L.shape[1]))
 
 
