@@ -12,6 +12,7 @@ from nearfar.cli import options
 from nearfar.cli.files import deliver, load_metric, spooled, warn_of_same_rows
 from nearfar.cli.terminal import UserError, bars, command, say, show_table
 from nearfar.comparison.verdict_wording import probability_text
+from nearfar.metrics.learned_from import note_learned_rows
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, kind_of, read_frame
@@ -67,6 +68,7 @@ def predict(
     warn_of_same_rows(train, new)
     known = read_labelled(train, numbers=numbers, label=label, ids=ids, drop=drop, metric=learned)
     asked = read_other(new, metric=learned, label=label, ids=ids, drop=drop)
+    note_learned_rows(metric, asked.X)
     if neighbors >= len(known):
         raise UserError(
             f"--neighbors {neighbors} must be less than the {len(known)} training rows."
