@@ -28,7 +28,7 @@ from nearfar.ask import Chooser, Judgement
 from nearfar.ask.progress import LATELY, Rise, measure, without_looking
 from nearfar.runtime.threads import limited_threads
 
-ANSWERS = {"shoes": (80, 300), "simulated": (80, 300)}
+ANSWERS = {"shoes": (80, 300), "simulated": (80, 300), "isotropic": (80, 300)}
 HABITS = {"left in 100 %": 1.0, "left in 90 %": 0.8, "left in 75 %": 0.5, "left in 55 %": 0.1}
 """Habits of people who go by the side, and the share of answers that do."""
 LENGTHS = (20, 40, 100, 200)
