@@ -78,7 +78,7 @@ def run(
     data: tuple[Array, Array, Relevance],
     splits: list[tuple[Array, Array]],
     n_train: int | None = None,
-    groups: Any = "query",
+    answers: Any = "all",
 ) -> dict[str, Any]:
     """Learn from the first training queries of each split, and measure the test queries."""
     Q, X, relevance = data
@@ -86,7 +86,7 @@ def run(
     for train, test in splits:
         some = train[:n_train]
         start = time.perf_counter()
-        adapter = RetrievalAdapter(side=side, groups=groups)
+        adapter = RetrievalAdapter(side=side, answers=answers)
         adapter.fit(Q, X, relevance.subset(some))
         seconds += time.perf_counter() - start
         adapted += adapter.chosen_.helps
@@ -158,7 +158,7 @@ def main() -> None:
         Q, X, relevance, unseen = clinc(seed, 10 if arguments.toy else None)
         split = [(np.flatnonzero(~unseen), np.flatnonzero(unseen))]
         for side in ("query", "both"):
-            rows.append(run("CLINC150", side, (Q, X, relevance), split, groups="document"))
+            rows.append(run("CLINC150", side, (Q, X, relevance), split, answers="unseen"))
             show(rows[-1])
     if not arguments.toy:
         record("cranfield", rows)

@@ -17,6 +17,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Ints = NDArray[np.intp]
 """Row numbers or class codes."""
+Bools = NDArray[np.bool_]
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """What a JSON document can hold."""

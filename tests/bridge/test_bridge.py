@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfar import Bridge, Metric
 from nearfar.bridge import Recall
+from nearfar.bridge.bridge import OldNeighbors
 from nearfar.deploy.formats.onnx import write_onnx
 
 RNG = np.random.default_rng(0)
@@ -58,24 +59,40 @@ def test_the_interval_covers_other_items():
 
 def test_recall_by_hand():
     found = Bridge("orthogonal", n_neighbors=3, test_fraction=0.5).fit(NOISY, OLD)
-    items = np.random.RandomState(0).permutation(600)
-    test, rest = items[:300], items[300:]
-    partial = Bridge("orthogonal").fit(NOISY[rest], OLD[rest])
-    table = Metric.identity(12).distances(OLD[test], OLD)
-    mapped = Metric.identity(12).distances(partial.transform(NOISY[test]), OLD)
-    shares = []
-    for i, a, b in zip(test, table, mapped, strict=True):
-        a[i] = b[i] = np.inf
-        shares.append(len(set(np.argsort(a)[:3]) & set(np.argsort(b)[:3])) / 3)
+    items, shares = np.random.RandomState(0).permutation(600), []
+    for test, rest in ((items[:300], items[300:]), (items[300:], items[:300])):
+        partial = Bridge("orthogonal").fit(NOISY[rest], OLD[rest])
+        table = Metric.identity(12).distances(OLD[test], OLD)
+        mapped = Metric.identity(12).distances(partial.transform(NOISY[test]), OLD)
+        for i, a, b in zip(test, table, mapped, strict=True):
+            a[i] = b[i] = np.inf
+            shares.append(len(set(np.argsort(a)[:3]) & set(np.argsort(b)[:3])) / 3)
     assert found.recall_.value == pytest.approx(np.mean(shares))
-    assert found.recall_.n_items == 300
+    assert (found.recall_.n_items, found.recall_.n_searched) == (600, 600)
+
+
+def test_recall_is_that_of_the_whole_index():
+    rng = np.random.default_rng(1)
+    index = rng.standard_normal((4000, 12))
+    new = index @ rng.standard_normal((20, 12)).T + 2 * rng.standard_normal((4000, 20))
+    alone = Bridge().fit(new[:200], index[:200]).recall_
+    bridge = Bridge().fit(new[:200], index[:200], index=index[50:].astype(np.float32))
+    fresh = np.arange(200, 4000)
+    among = OldNeighbors(index, fresh, 10)
+    truth = float(among.shares(bridge.transform(new[fresh])).mean())
+    assert alone.low > truth
+    assert bridge.recall_.low <= truth <= bridge.recall_.high
+    assert bridge.recall_.n_searched == 4000
+    assert "of the 10 nearest of 4,000 old vectors, on 200 items" in str(bridge.recall_)
+    with pytest.raises(ValueError, match="index has 3 columns, and the old vectors have 12"):
+        Bridge().fit(new[:200], index[:200], index=np.ones((5, 3)))
 
 
 def test_a_sentence():
-    sentence = str(Recall(0.875, 0.85, 0.9, 200, 10))
+    sentence = str(Recall(0.875, 0.85, 0.9, 200, 10, 5000))
     assert sentence == (
-        "New vectors find 87.5 % (85.0 % to 90.0 %) of the 10 nearest old vectors, on 200 items "
-        "that were not learned from."
+        "New vectors find 87.5 % (85.0 % to 90.0 %) of the 10 nearest of 5,000 old vectors, on 200 "
+        "items that were not learned from. In a larger index they find fewer."
     )
 
 

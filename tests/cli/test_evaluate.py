@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -105,11 +107,24 @@ def test_rows_that_were_learned_from_are_noted(run, folder):
     table[:75].write_csv("half.csv")
     table[75:].write_csv("rest.csv")
     run("learn", "half.csv", *LABELS, "--method", "lda", "--no-comparison")
-    note = "of the rows that the metric was learned from are among these rows"
-    seen = run("evaluate", "half.safetensors", "half.csv", *LABELS).stderr
-    assert f"100 % {note}" in seen
-    assert note not in run("evaluate", "half.safetensors", "rest.csv", *LABELS).stderr
-    assert f"100 % {note}" in run("evaluate", "half.safetensors", "iris.csv", *LABELS).stderr
+    note = "the metric was learned from"
+    table[:15].write_csv("few.csv")
+    for source in ("half.csv", "few.csv"):
+        seen = run("evaluate", "half.safetensors", source, *LABELS).stderr.lower()
+        assert f"{note} 100 % of these rows" in seen
+    assert note not in run("evaluate", "half.safetensors", "rest.csv", *LABELS).stderr.lower()
+    assert note in run("evaluate", "half.safetensors", "iris.csv", *LABELS).stderr.lower()
+    pairs = pl.DataFrame({"a": [0, 1, 2, 3], "b": [4, 5, 6, 7], "similar": [1, 0, 1, 0]})
+    pairs.write_csv("pairs.csv")
+    seen = run("evaluate", "half.safetensors", "few.csv", "--pairs", "pairs.csv", *LABELS).stderr
+    assert note in seen.lower()
+    judged = ["few.csv", "pairs.csv", "--label", "species"]
+    assert note in run("verify", "half.safetensors", *judged).stderr.lower()
+    asked = run("predict", "half.safetensors", "half.csv", "few.csv", *LABELS).stderr
+    assert note in asked.lower()
+    report = ["report", "few.csv", "--metric", "half.safetensors", "--budget", "1s", *LABELS]
+    assert note in run(*report, "--folds", 2).stderr.lower()
+    assert note in Path("few.html").read_text(encoding="utf-8").lower()
 
 
 def test_units_are_those_of_comparisons(run, document):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -418,6 +419,27 @@ def test_one_of_a_kind(run):
     assert "40 rows x 1 feature, 2 classes" in result.stdout
 
 
+class TestReplacedMetrics:
+    def test_a_better_one_is_named(self, run, folder):
+        options = ["learn", "iris.csv", *LABELS, "--folds", 2, "--out", "m.safetensors"]
+        first = run(*options, "--method", "lda").stdout
+        assert "another metric" not in first
+        error = re.search(r"LDA\W+([\d.]+)", first)[1]
+        second = run(*options, "--method", "inverse-covariance").stdout
+        line = (
+            f"The file had another metric before: error {error} % (LDA, 150 rows), a better figure."
+        )
+        assert line in second.splitlines()
+        third = run(*options, "--method", "lda").stdout
+        assert "(inverse covariance, 150 rows)." in third
+
+    def test_of_an_unknown_one_nothing_is_said(self, document, folder):
+        Metric.identity(4).save(folder / "m.safetensors")
+        options = ["--folds", 2, "--out", "m.safetensors", "--method", "lda"]
+        found = document("learn", "iris.csv", *LABELS, *options)
+        assert found["replaced"] == ", whose error is not known"
+
+
 def test_without_a_comparison_the_method_says_what_to_expect(run):
     result = run("learn", "iris.csv", *LABELS, *NCA_ONLY, "--no-comparison")
     assert "On new data, expect error " in result.stdout
@@ -427,12 +449,40 @@ def test_without_a_comparison_the_method_says_what_to_expect(run):
     ("text", "message"),
     [
         ("x,label\n1,a\n2,b\n3,c\n4,d\n", "Every row has a class of its own"),
-        ("x,label\n1,M\xfcller\n2,b\n", "is not in UTF-8; save it again"),
+        ("5.1,3.5,a\n4.9,3,b\n6,3.5,c\n", "Its first line looks like a row; write a line"),
+        ("3,1,3\n4,9,3\n6,3,7\n", "several columns named '3'; rename all but one. Its first line"),
     ],
 )
 def test_tables_that_cannot_be_learned_from(fail, folder, text, message):
     (folder / "t.csv").write_bytes(text.encode("latin-1"))
     assert message in fail("learn", "t.csv", "--label", "label", "--folds", 2)
+
+
+@pytest.mark.parametrize("place", ["label", "name", "values"])
+def test_latin_1(run, folder, place):
+    table = {"x": [f"{i}.5" for i in range(30)], "word": ["No", "Yes", "No"] * 10}
+    table["label"] = ["a", "b", "c"] * 10
+    if place == "label":
+        table["label"] = ["M\xfcller", "b", "c"] * 10
+    elif place == "name":
+        table = {"gr\xf6\xdfe" if name == "x" else name: v for name, v in table.items()}
+    else:
+        table["word"] = ["\xe9t\xe9", "hiver \x96 froid", "No"] * 10
+    lines = [",".join(table), *map(",".join, zip(*table.values(), strict=True))]
+    (folder / "t.csv").write_bytes("\n".join(lines).encode("latin-1"))
+    result = run("learn", "t.csv", "--label", "label", *QUICK)
+    assert "is not in UTF-8; it is read as Western European" in result.stderr
+    if place == "values":
+        assert "\xe9t\xe9" in " ".join(Metric.load("t.safetensors").feature_names)
+
+
+def test_numbers_as_names_of_columns(run, folder):
+    """Spectra have them, in order; a file without names is pointed out."""
+    rows = [[i * 0.7, i % 3 + 0.1, "ab"[i % 2]] for i in range(30)]
+    for names, told in ((["400.5", "401.0", "k"], False), (["5.1", "3.5", "k"], True)):
+        pl.DataFrame(rows, schema=names, orient="row").write_csv("t.csv")
+        result = run("learn", "t.csv", "--label", "k", *QUICK)
+        assert ("looks like a row" in result.stderr) == told
 
 
 def test_neither_a_file_nor_a_dataset(fail):

@@ -50,7 +50,7 @@ def test_the_table_has_what_decided(run, split, name):
     text_file = partial(pl.read_csv, separator="\t" if name.endswith("tsv") else ",")
     table = read.get(name.partition(".")[2], text_file)(name)
     train = pl.read_csv("train.csv")
-    assert table["row"].to_list() == pl.read_csv("new.csv")["name"].to_list()
+    assert table["name"].to_list() == pl.read_csv("new.csv")["name"].to_list()
     assert table["prediction"].to_list() == split.values.tolist()
     unlike = split.p_value <= 0.01
     assert table["unlike"].to_list() == unlike.tolist()
@@ -109,7 +109,7 @@ def test_stdin_and_stdout(split, folder):
     result = CliRunner().invoke(app, [*arguments, "--keep", "a,b"], input=content)
     assert result.exit_code == 0, result.output
     table = pl.read_csv(io.StringIO(result.stdout))
-    assert table.columns[:3] == ["a", "b", "row"]
+    assert table.columns[:3] == ["a", "b", "name"]
     assert table["a"].to_list() == pl.read_csv("new.csv")["a"].to_list()
     assert table["prediction"].to_list() == split.values.tolist()
     assert "Predictions for 50 rows written to stdout" in result.stderr

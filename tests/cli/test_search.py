@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_adapt_writes_what_helps(run: Any, weights: Floats, adapting: Any) -> No
 
 def test_adapt_writes_nothing_that_does_not_help(run: Any, weights: Floats, adapting: Any) -> None:
     adapting(1 - weights)
-    text = run("adapt", *INPUT, "--out", "a.safetensors", code=3).stdout
+    text = run("adapt", *INPUT, "--out", "a.safetensors", code=4).stdout
     assert text.splitlines()[-1].startswith("Nothing was written.")
     assert not Path("a.safetensors").exists()
     run("adapt", *INPUT, "--out", "a.safetensors", "--no-comparison")
@@ -81,8 +82,11 @@ def test_adapt_prints_json(document: Any, weights: Floats, adapting: Any) -> Non
     found = document("adapt", *INPUT)
     assert found["adapter"] == "d-adapter.safetensors"
     assert found["comparison"]["verdict"]["category"] == "clearly better"
+    assert found["outcome"] == "better"
     adapting(1 - weights)
-    assert document("adapt", *INPUT, code=3)["adapter"] is None
+    found = document("adapt", *INPUT, code=4)
+    assert found["adapter"] is None
+    assert found["outcome"] == "worse"
 
 
 @pytest.mark.parametrize("side", ["query", "both"])
@@ -99,9 +103,34 @@ def test_adapt_saves_a_retrieval_adapter(run: Any, weights: Floats, side: str) -
 def test_an_adapter_that_changes_nothing_is_noted(run: Any, weights: Floats) -> None:
     rng = np.random.default_rng(0)
     np.savez("q.npz", Q=rng.normal(size=(N_QUERIES, len(weights))))
-    result = run("adapt", *INPUT, "--no-comparison")
+    result = run("adapt", *INPUT, "--no-comparison", code=3)
     assert "Note: Unchanged: no adapter raises nDCG@10" in result.stderr
-    assert "Adapter written to d-adapter.safetensors" in result.stdout
+    assert result.stdout.strip() == "Nothing was written."
+    assert not Path("d-adapter.safetensors").exists()
+    found = json.loads(run("adapt", *INPUT, "--no-comparison", "--json", code=3).stdout)
+    assert found["outcome"] == "same"
+
+
+def test_searches_that_cannot_tell_write_nothing(run: Any, weights: Floats, folder: Path) -> None:
+    Path("old.safetensors").write_bytes(b"of last night")
+    few = "".join(Path("qrels.txt").read_text().splitlines(keepends=True)[:12])
+    Path("few.txt").write_text(few)
+    options = ["--qrels", "few.txt", "--out", "old.safetensors", "--json"]
+    found = json.loads(run("adapt", "q.npz", "d.npz", *options, code=3).stdout)
+    assert found["outcome"] in ("same", "cannot tell")
+    assert found["adapter"] is None
+    assert Path("old.safetensors").read_bytes() == b"of last night"
+
+
+def test_an_adapter_is_not_judged_by_what_it_was_learned_from(run: Any, weights: Floats) -> None:
+    lines = Path("qrels.txt").read_text().splitlines(keepends=True)
+    Path("first.txt").write_text("".join(lines[:50]))
+    run("adapt", "q.npz", "d.npz", "--qrels", "first.txt", "--out", "a.safetensors")
+    given = ["search-report", "q.npz", "d.npz", "--adapter", "a.safetensors", "--qrels"]
+    assert "learned from all of these queries" in run(*given, "first.txt", code=2).stderr
+    result = run(*given, "qrels.txt")
+    assert "learned from 50 of the 80 judged queries; they are left out" in result.stderr
+    assert "30 queries" in Path("d.html").read_text(encoding="utf-8")
 
 
 def test_search_report_writes_a_page_and_runs(run: Any, weights: Floats, adapting: Any) -> None:

@@ -35,11 +35,14 @@ def test_chooses_the_largest_lower_bound(seed):
     Q, X, relevance = topic_search(n_queries=3, noise=1.0, seed=seed)
     chosen = RetrievalAdapter(max_iter=9).fit(Q, X, relevance).chosen_
     every = relevance.queries
-    folds = _folds(every, np.arange(len(every)), 5, np.random.RandomState(0))
+    folds, apart = _folds(relevance, 5, "all", np.random.RandomState(0))
     strength = X.shape[1] / len(every)
-    gains = gains_of_each_query(Q, X, relevance, folds, strength, (0, 5, 9), (0.5, 1.0))
+    candidates = strength, (0, 5, 9), (0.2, 0.4, 0.6, 0.8, 1.0)
+    gains = gains_of_each_query(Q, X, relevance, folds, *candidates)
     quantile = t.ppf(0.95, len(every) - 1)
     bounds = {key: value.mean() - quantile * sem(value) for key, value in gains.items()}
+    unseen = gains_of_each_query(Q, X, relevance, apart, *candidates)
+    bounds = {key: bound for key, bound in bounds.items() if unseen[key].mean() >= 0}
     best = max(bounds, key=bounds.get)
     assert (chosen.n_iter, chosen.blend) == best
     assert chosen.strength == strength
@@ -53,7 +56,9 @@ def test_chooses_the_largest_lower_bound(seed):
 )
 def test_folds_hold_out_enough_queries(n_queries, held_out):
     queries = np.arange(0, 3 * n_queries, 3)
-    folds = _folds(queries, np.arange(n_queries), 5, np.random.RandomState(0))
+    relevance = Relevance(queries, np.arange(n_queries))
+    folds, apart = _folds(relevance, 5, "all", np.random.RandomState(0))
+    assert not apart
     assert [len(test) for _, test in folds] == held_out
     for train, test in folds:
         np.testing.assert_array_equal(np.union1d(train, test), queries)

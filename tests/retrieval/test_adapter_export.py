@@ -70,6 +70,23 @@ def test_an_index_searches_with_queries_as_they_are(
         np.testing.assert_allclose(found, scores, rtol=1e-4, atol=1e-5)
 
 
+def test_documents_that_are_added_later_are_mapped_as_documents(fitted, tmp_path: Path) -> None:
+    adapter, Q, X = fitted
+    index = adapter.to_faiss(X[:150])
+    index.add(X[150:190])
+    index.add_with_ids(X[190:], range(190, 200))
+    assert index.ntotal == len(X)
+    found, rows = index.search(Q.astype(np.float32), K)
+    scores, expected = adapter.kneighbors(Q, X, K)
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_allclose(found, scores, rtol=1e-4, atol=1e-5)
+    faiss.write_index(index, str(tmp_path / "index"))
+    again = faiss.read_index(str(tmp_path / "index"))
+    with pytest.raises(RuntimeError, match="add does not make sense"):
+        again.add(X[:3].astype(np.float32))
+    np.testing.assert_array_equal(again.search(Q.astype(np.float32), K)[1], expected)
+
+
 def test_refusals(tmp_path: Path) -> None:
     Q, X, relevance = topic_search()
     with pytest.raises(NotFittedError):

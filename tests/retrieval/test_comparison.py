@@ -123,7 +123,7 @@ def test_the_default_is_a_retrieval_adapter_with_the_same_score() -> None:
 def test_adapters_with_different_scores_need_a_usual_one() -> None:
     Q, X, relevance, _ = noisy_searches(20)
     named = {score: RetrievalAdapter(score=score) for score in ("dot", "cosine")}  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="The adapters have different scores"):
+    with pytest.raises(ValueError, match="different values of score; say which"):
         compare_retrieval(Q, X, relevance, named)
 
 

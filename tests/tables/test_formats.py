@@ -123,8 +123,8 @@ class TestDamagedParquet:
 
 
 _KNOWN_ROWS = (
-    "Note: 100 % of the rows that the metric was learned from are among these rows; on them it "
-    "looks better than on new rows.\n"
+    "Note: the metric was learned from 100 % of these rows; on them it looks better than on new "
+    "rows.\n"
 )
 
 

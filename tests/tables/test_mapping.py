@@ -329,7 +329,7 @@ def test_text_among_numbers_is_named(tmp_path, metric, X, keep):
         (b"a,b,c\n1,2\n", "missing .* in column c, first in row 0 "),
         (b'a,b,c\n1,2,"3' + b"\n1,2,3" * 100, "a quote that is not closed"),
         ("ä,b,c\n1,2,3\n".encode("utf-16"), "save it in UTF-8"),
-        (b"a,b,c\n1,2,\xff\n", "cannot be read"),
+        (b"a,b,c\n1,2,\xff\n", "has text in column c"),
     ],
 )
 def test_broken_text(tmp_path, metric, monkeypatch, text, message):

@@ -277,3 +277,46 @@ def test_a_frame_is_learned_from_saved_and_reported(tmp_path):
         learned.metric.transform(table.X),
     )
     assert "80 cm" in (tmp_path / "messy.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.txt", "a,label\n1,p\n", "If it is a table, name it .csv"),
+        ("x.xls", "", "Save it as .xlsx"),
+        ("x.json", "[]", "Write an object per line, and name it .jsonl"),
+        ("x.csv", "My data\na,label\n1,p\n", "must name all columns, with nothing above it"),
+        ("x.csv", 'a,label\n1,"p\n2,q"x\n3,"r,s\n', "look for quotes that are not closed"),
+        ("x.csv", "a,label\n1,0.5\n2,0.7\n", "a method that learns from numbers, such as mlkr"),
+        ("x.csv", "a,label,group\n1,p,\n2,q,1\n", "1 row of .* without a group in column group"),
+    ],
+)
+def test_files_of_newcomers(folder, name, content, message):
+    Path(name).write_text(content)
+    with pytest.raises(TableError, match=message):
+        read_table(name, label="label", group="group" if "group" in content else None)
+
+
+def test_a_folder(folder):
+    Path("rows").mkdir()
+    with pytest.raises(TableError, match="rows is a folder; name a file"):
+        read_table("rows", label="label")
+
+
+def test_bars_between_values(folder):
+    Path("x.csv").write_text("a|b|label\n1|2.5|p\n3|4.5|q\n")
+    assert read_table("x.csv", label="label").X.tolist() == [[1, 2.5], [3, 4.5]]
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.empty((4, 0)), [0, 1, 0, 1], "2-d array of numbers; got ndarray float64"),
+        (np.empty((0, 2)), [], "2-d array of numbers; got ndarray float64"),
+        (np.eye(4), np.array(["a", 1, "b", 2], dtype=object), "make all of them text"),
+        (np.eye(4), [0, 1, None, 1], "no value in row 2"),
+    ],
+)
+def test_arrays_of_newcomers(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        read_table(X, label=y)

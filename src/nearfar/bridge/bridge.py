@@ -3,7 +3,8 @@
 A new embedding model gives other vectors than the old one, so that an index of old vectors cannot
 be searched with new queries. From vectors of the same items by both models, a bridge learns a map
 of new vectors into the space of the old ones. Items that were held out tell how many of the old
-neighbours it keeps.
+neighbours it keeps. The more vectors are searched, the fewer these are, so that the whole index is
+searched, if that is given.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.bridge.maps import Centred, Ridge, orthogonal
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.evaluate.intervals import value_interval
+from nearfar.metrics.learned_from import row_digests
 from nearfar.numerics.missing import refuse_masked
 from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, number
@@ -31,7 +34,8 @@ from nearfar.typing import Floats, Ints, Vector
 _DTYPES = [np.float64, np.float32]
 # With fewer, too few are left to learn from after two parts are held out.
 _FEWEST_ITEMS = 20
-# Held-out items whose neighbours are searched: enough for an interval of about 2 points.
+# Parts of items are held out until so many were searched for: enough for an interval of about 2
+# points.
 _MOST_SEARCHED = 2000
 # Ranks to try, relative to the number of features; more would cost a fit each.
 _RANK_SHARES = (1 / 8, 1 / 4, 1 / 2)
@@ -47,8 +51,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         one that keeps most neighbours of items that are held out for this choice.
     n_neighbors : int, default=10
         Neighbours of an item that are counted.
-    test_fraction : float, default=0.2
-        Share of the items that `recall_` is measured on. The final map is learned from all items.
+    test_fraction : float, default=0.1
+        Share of the items that are held out to measure `recall_`. Further parts of this size follow
+        until 2,000 items were held out, or all. The final map is learned from all items.
     random_state : int, RandomState instance or None, default=0
         Chooses the items that are held out.
 
@@ -59,8 +64,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     form_ : str
         Its form: "orthogonal", "linear", or "low-rank" with its rank.
     recall_ : Recall
-        What a map that was learned from the other items keeps of the neighbours of the items that
-        were held out, with an interval. ``print(bridge.recall_)`` writes a sentence.
+        What maps that were learned from the other items keep of the neighbours of the items that
+        were held out, with an interval. It is for an index of the size that was searched, and lower
+        in a larger one. ``print(bridge.recall_)`` writes a sentence.
     n_features_in_ : int
         Number of features of new vectors.
     feature_names_in_ : array of str
@@ -91,7 +97,7 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         form: Literal["auto", "orthogonal", "linear", "low-rank"] = "auto",
         *,
         n_neighbors: int = 10,
-        test_fraction: float = 0.2,
+        test_fraction: float = 0.1,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.form = form
@@ -99,7 +105,7 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.test_fraction = test_fraction
         self.random_state = random_state
 
-    def fit(self, new: ArrayLike, old: ArrayLike) -> Self:
+    def fit(self, new: ArrayLike, old: ArrayLike, index: ArrayLike | None = None) -> Self:
         """Learn the map.
 
         Parameters
@@ -108,6 +114,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             Vectors of the items by the new model.
         old : array-like of shape (n_samples, n_old)
             Vectors of the same items by the old model, in the same order.
+        index : array-like of shape (n_index, n_old), optional
+            All old vectors that will be searched; those of the items may be among them. Without it,
+            `recall_` is for an index of these items alone.
         """
         check_parameters(self._parameter_rules, self.get_params())
         if old is None:
@@ -127,17 +136,21 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"A bridge needs at least {max(_FEWEST_ITEMS, self.n_neighbors + 1)} items; "
                 f"got {len(X)}."
             )
+        searched = Y if index is None else _with_index(Y, index)
         with limited_threads():
             items = check_random_state(self.random_state).permutation(len(X))
-            n_test = max(2, round(self.test_fraction * len(items)))
-            test, rest = items[:n_test][:_MOST_SEARCHED], items[n_test:]
-            form = self._choose(X, Y, rest)
-            partial = _forms(Centred.of(X[rest], Y[rest]), self.form)[form]()
-            neighbors = OldNeighbors(Y, test, self.n_neighbors)
-            shares = neighbors.shares(_mapped(partial, X[test]))
-            self.recall_ = Recall.of(shares, self.n_neighbors)
-            self.linear_map_ = _forms(Centred.of(X, Y), self.form)[form]()
-        self.form_ = form
+            size = max(2, round(self.test_fraction * len(items)))
+            shares: list[Vector] = []
+            for start in range(0, min(len(items), _MOST_SEARCHED), size):
+                test = items[start : start + size][:_MOST_SEARCHED]
+                rest = np.concatenate([items[start + size :], items[:start]])
+                form = self._choose(X, Y, rest, searched)
+                partial = _forms(Centred.of(X[rest], Y[rest]), self.form)[form]()
+                neighbors = OldNeighbors(searched, test, self.n_neighbors)
+                shares.append(neighbors.shares(_mapped(partial, X[test])))
+            self.recall_ = Recall.of(np.concatenate(shares), self.n_neighbors, len(searched))
+            self.form_ = self._choose(X, Y, items, searched)
+            self.linear_map_ = _forms(Centred.of(X, Y), self.form)[self.form_]()
         return self
 
     def transform(self, new: ArrayLike) -> Floats:
@@ -174,8 +187,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         with open_tensors(path, "bridge") as file:
             linear_map, header = LinearMap(file["L"], file["b"]), file.metadata
             value, low, high = (float(header[name]) for name in ("value", "low", "high"))
-            n_items, n_neighbors = int(header["n_items"]), int(header["n_neighbors"])
-            recall, form = Recall(value, low, high, n_items, n_neighbors), header["form"]
+            # Files of version 0.1 do not say how many vectors were searched.
+            numbers = (int(header.get(n, 0)) for n in ("n_items", "n_neighbors", "n_searched"))
+            recall, form = Recall(value, low, high, *numbers), header["form"]
             if linear_map.L.shape[:1] != linear_map.b.shape or linear_map.L.ndim != 2:
                 raise ValueError("its arrays do not fit together")
         bridge = cls(n_neighbors=recall.n_neighbors)
@@ -183,14 +197,14 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         bridge.n_features_in_ = linear_map.n_features
         return bridge
 
-    def _choose(self, new: Floats, old: Floats, items: Ints) -> str:
+    def _choose(self, new: Floats, old: Floats, items: Ints, searched: Floats) -> str:
         """Return the form that keeps most neighbours of held-out items, the first of ties."""
         n_held_out = max(2, len(items) // 5)
         held_out, rest = items[:n_held_out][:_MOST_SEARCHED], items[n_held_out:]
         forms = _forms(Centred.of(new[rest], old[rest]), self.form)
         if len(forms) == 1:
             return next(iter(forms))
-        neighbors = OldNeighbors(old, held_out, self.n_neighbors)
+        neighbors = OldNeighbors(searched, held_out, self.n_neighbors)
         recalls = {
             name: float(neighbors.shares(_mapped(learn(), new[held_out])).mean())
             for name, learn in forms.items()
@@ -222,6 +236,18 @@ def _forms(data: Centred, form: str) -> dict[str, Callable[[], LinearMap]]:
     return forms
 
 
+def _with_index(old: Floats, index: ArrayLike) -> Floats:
+    """Return the old vectors of the items, and those of the index that are not among them."""
+    others: Floats = check_array(index, dtype=_DTYPES, input_name="index")
+    if others.shape[1] != old.shape[1]:
+        raise ValueError(
+            f"The index has {others.shape[1]} columns, and the old vectors have {old.shape[1]}."
+        )
+    # In float32, as most indexes are.
+    known = np.isin(row_digests(others.astype(np.float32)), row_digests(old.astype(np.float32)))
+    return np.concatenate([old, others[~known]])
+
+
 def _mapped(linear_map: LinearMap, vectors: Floats) -> Floats:
     return np.asarray(vectors @ linear_map.L.T + linear_map.b)
 
@@ -234,10 +260,12 @@ class Recall:
     ----------
     value : float
     low, high : float
-        Interval with 95 % confidence.
+        90 % interval.
     n_items : int
         Items whose neighbours were searched.
     n_neighbors : int
+    n_searched : int
+        Number of old vectors that were searched. In a larger index, fewer neighbours are found.
     """
 
     value: float
@@ -245,27 +273,27 @@ class Recall:
     high: float
     n_items: int
     n_neighbors: int
+    n_searched: int
 
     @classmethod
-    def of(cls, shares: Vector, n_neighbors: int) -> Recall:
+    def of(cls, shares: Vector, n_neighbors: int, n_searched: int) -> Recall:
         """Average the shares of the items.
 
         Examples
         --------
         >>> import numpy as np
         >>> from nearfar.bridge import Recall
-        >>> print(Recall.of(np.array([0.8, 0.9, 1.0, 0.9]), 10))
-        New vectors find 90.0 % (82.0 % to 98.0 %) of the 10 nearest old vectors, on 4 items ...
+        >>> print(Recall.of(np.array([0.8, 0.9, 1.0, 0.9]), 10, 500))
+        New vectors find 90.0 % (81.4 % to 94.9 %) of the 10 nearest of 500 old vectors, on 4 ...
         """
-        value, n = float(shares.mean()), len(shares)
-        error = 1.96 * float(shares.std(ddof=1) / np.sqrt(n)) if n > 1 else 1.0
-        return cls(value, max(0.0, value - error), min(1.0, value + error), n, n_neighbors)
+        low, high = value_interval(shares)
+        return cls(float(shares.mean()), low, high, len(shares), n_neighbors, n_searched)
 
     def __str__(self) -> str:
         return (
             f"New vectors find {self.value:.1%} ({self.low:.1%} to {self.high:.1%}) of the "
-            f"{self.n_neighbors} nearest old vectors, on {self.n_items} items that were not "
-            "learned from."
+            f"{self.n_neighbors} nearest of {self.n_searched:,} old vectors, on {self.n_items:,} "
+            "items that were not learned from. In a larger index they find fewer."
         ).replace("%", " %")
 
 

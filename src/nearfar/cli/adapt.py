@@ -12,7 +12,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.files import check_metric_output, spooled
-from nearfar.cli.terminal import NOT_HELPFUL, bars, command, show_result
+from nearfar.cli.terminal import NOT_HELPFUL, WORSE, bars, command, show_result
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.tables.formats import ARRAYS, TABLES, shown_name, stem_of
 from nearfar.workflow.fitting import parse_seconds
@@ -31,6 +31,14 @@ class ScoreName(StrEnum):
 
     cosine = "cosine"
     dot = "dot"
+
+
+class AnswerKind(StrEnum):
+    """Which documents will answer searches."""
+
+    all = "all"
+    seen = "seen"
+    unseen = "unseen"
 
 
 SplitName = Annotated[str, typer.Option("--split", help="Judgements of --beir to use.")]
@@ -81,6 +89,14 @@ class SearchOptions:
         Side, typer.Option(help="Adapt queries only, so that documents stay as indexed, or both.")
     ] = Side.query
     score: Annotated[ScoreName, typer.Option(help="What ranks documents now.")] = ScoreName.cosine
+    answers: Annotated[
+        AnswerKind,
+        typer.Option(
+            help="Documents that will answer searches: any, those that were relevant to searches "
+            "learned from, or others. With all, searches for unseen documents must not become "
+            "worse."
+        ),
+    ] = AnswerKind.all
     results: Annotated[int, typer.Option(min=1, help="Number of results that count.")] = 10
     folds: options.Folds = 5
     budget: Annotated[
@@ -118,6 +134,7 @@ class SearchOptions:
         return {
             "side": self.side.value,
             "score": self.score.value,
+            "answers": self.answers.value,
             "k": self.results,
             "cv": self.folds,
             "budget": parse_seconds(self.budget),
@@ -140,8 +157,8 @@ def adapt(
 ) -> None:
     """Adapt vectors of queries to judged searches, and say whether it helps.
 
-    If the comparison shows no gain on searches that were held out, nothing is written. If it cannot
-    tell, the adapter is written and the verdict says so.
+    An adapter is written only if it helps searches that were held out. Otherwise the exit code is 3
+    (no difference, or too few searches to tell) or 4 (worse), and nothing is written.
     """
     path = save_as or Path(f"{stem_of(Path(search.documents))}-adapter.safetensors")
     check_metric_output(path, search.files)
@@ -156,5 +173,5 @@ def adapt(
         words = ["nearfar", "neighbors", str(path), *sources, *map(str, named)]
         adapted.next_call = shlex.join(words)
     show_result(adapted, json=json)
-    if adapted.adapter is None:
-        raise typer.Exit(NOT_HELPFUL)
+    if adapted.outcome != "better":
+        raise typer.Exit(WORSE if adapted.outcome == "worse" else NOT_HELPFUL)

@@ -13,15 +13,11 @@ from nearfar.cli import options
 from nearfar.cli.files import load_metric, spooled, warn_of_same_rows
 from nearfar.cli.terminal import UserError, bars, command, show_json, show_table
 from nearfar.constraints import Pairs, Triplets
-from nearfar.metrics.learned_from import share_learned_from
-from nearfar.runtime.notes import note
+from nearfar.metrics.learned_from import note_learned_rows
 from nearfar.tables.judgements import read_pairs, read_triplets
 from nearfar.tables.reading import read_labelled, read_rows
 from nearfar.tables.table import Table
 from nearfar.workflow.evaluation import LEARNED, MeasuredValue, evaluate_metric
-
-# With fewer known rows, the figures are hardly better than on new ones.
-_MANY_LEARNED_FROM = 0.2
 
 
 @command
@@ -64,7 +60,7 @@ def evaluate(
         known = read_labelled(train, numbers=numbers, metric=learned, **columns)
         rows = _read_new(source, known, metric=learned, **columns)
         title = f"{rows.name}: {len(rows)} rows, predicted from {len(known)} rows of {known.name}"
-    _warn_of_learned_rows(metric, rows)
+    note_learned_rows(metric, rows.X)
     judged = _judgements(rows, triplets, pairs)
     with bars() as shown:
         settings: Any = {"n_neighbors": neighbors, "progress": shown.update}
@@ -83,16 +79,6 @@ def _show(scores: dict[str, dict[str, MeasuredValue]], title: str) -> None:
         for name, value in scores[LEARNED].items()
     ]
     show_table(["measure", *scores], lines, title=title)
-
-
-def _warn_of_learned_rows(metric: Path, rows: Table) -> None:
-    share = 0.0 if rows.y is None else share_learned_from(metric, rows.X)
-    if share > _MANY_LEARNED_FROM:
-        note(
-            f"{100 * share:.0f} % of the rows that the metric was learned from are among these "
-            "rows; on them it looks better than on new rows.",
-            warning=True,
-        )
 
 
 def _read_new(source: str, known: Table, **columns: Any) -> Table:

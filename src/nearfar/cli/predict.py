@@ -12,7 +12,9 @@ from nearfar.cli import options
 from nearfar.cli.files import deliver, load_metric, spooled, warn_of_same_rows
 from nearfar.cli.terminal import UserError, bars, command, say, show_table
 from nearfar.comparison.verdict_wording import probability_text
+from nearfar.metrics.learned_from import note_learned_rows
 from nearfar.runtime.notes import note
+from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, kind_of, read_frame
 from nearfar.tables.reader import named_columns, require_columns
 from nearfar.tables.reading import read_labelled, read_other
@@ -66,6 +68,7 @@ def predict(
     warn_of_same_rows(train, new)
     known = read_labelled(train, numbers=numbers, label=label, ids=ids, drop=drop, metric=learned)
     asked = read_other(new, metric=learned, label=label, ids=ids, drop=drop)
+    note_learned_rows(metric, asked.X)
     if neighbors >= len(known):
         raise UserError(
             f"--neighbors {neighbors} must be less than the {len(known)} training rows."
@@ -86,7 +89,11 @@ def predict(
     if clash is not None:
         raise UserError(f"{clash!r} is the name of a result; rename the column to keep.")
     table = copied.hstack(table) if copied.width else table
-    if not deliver(table, save_as, f"Predictions for {len(table)} rows", json=json):
+    # In files, the names of rows have the name that their column has.
+    named = ids if ids is not None and asked.ids is not None else "row"
+    written = table if named in table.columns else table.rename({"row": named})
+    content = f"Predictions for {counted(len(table), 'row')}"
+    if not deliver(written, save_as, content, json=json):
         _show(table, asked, known, neighbors)
     if not json:
         _say_unlike(table, level)
@@ -131,7 +138,8 @@ def _show(table: pl.DataFrame, asked: Table, known: Table, neighbors: int) -> No
             name, label = row[f"neighbor_{place}"], row[f"label_{place}"]
             names.append(str(name) if label == value else f"{name} ({label})")
         lines.append([*line, ", ".join(names)])
-    title = f"{asked.name}: {len(table)} rows, predicted from {len(known)} rows of {known.name}"
+    rows = counted(len(table), "row")
+    title = f"{asked.name}: {rows}, predicted from {len(known)} rows of {known.name}"
     sure = "votes" if "votes" in table.columns else "probability"
     headings = ["row", "prediction", *([] if numbers else [sure]), "neighbours"]
     show_table(headings, lines, title=title)

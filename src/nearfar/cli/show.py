@@ -20,6 +20,8 @@ from nearfar.workflow.description import describe_adapter, describe_columns, des
 
 _FEATURES_SHOWN = 15
 _EIGENVALUES_SHOWN = 10
+# Larger shares are printed as 0.0.
+_LEAST_NEGATIVE = -0.0005
 # As many as `predict` asks by default.
 _VOTERS_SHOWN = 3
 _UNITS = "the file does not have the spreads of the features; their shares depend on the units."
@@ -148,3 +150,5 @@ def _show_shares(document: dict[str, Any]) -> None:
             f"The {what}s mostly cancel each other: shares are of the sum of absolute "
             "contributions, and a negative share cancels differences in others."
         )
+    elif min(shares[:_FEATURES_SHOWN]) < _LEAST_NEGATIVE:
+        say(f"A {what} with a negative share cancels differences in others that go with it.")

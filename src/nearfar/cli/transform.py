@@ -18,6 +18,7 @@ from nearfar.cli.files import (
     stdout_file,
 )
 from nearfar.cli.terminal import UserError, bars, command, say, show_json
+from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import WRITTEN, WRITTEN_LISTS
 from nearfar.tables.mapping import VECTOR_COLUMN, RowMap, transform_file
 
@@ -77,4 +78,4 @@ def transform(
     if json:
         show_json({"rows": rows, "written": str(target), "seconds": seconds})
     else:
-        say(f"Mapped {rows} rows in {seconds:.2f} s; written to {shown_target(target)}")
+        say(f"Mapped {counted(rows, 'row')} in {seconds:.2f} s; written to {shown_target(target)}")

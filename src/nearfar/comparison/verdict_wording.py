@@ -15,6 +15,7 @@ from nearfar.comparison.method_results import MethodResult, paired
 from nearfar.comparison.verdict import Category
 from nearfar.evaluate.class_errors import ClassError, LargestClass
 from nearfar.evaluate.measures import Measure
+from nearfar.runtime.option_names import option
 
 CORRECTED = "corrected for chance"
 """Why an expected gain is not the difference of the figures beside it."""
@@ -248,6 +249,16 @@ def useless_text(used: MethodResult, largest: LargestClass) -> str:
     )
 
 
+def classifier_text(best: MethodResult, used: MethodResult, probability: float) -> str:
+    """Say that a classifier errs less than the method to use."""
+    name = best.name[0].upper() + best.name[1:]
+    return (
+        f"{name} errs less: {100 * best.error:.1f} %, and {100 * used.error:.1f} % with "
+        f"{used.name} ({Category.CLEARLY_BETTER}: {probability_text(probability)}). If only the "
+        "class is wanted, use that; it has no neighbours to show."
+    )
+
+
 def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -> str:
     """Name the classes that a method hardly ever finds.
 
@@ -276,6 +287,7 @@ def search_headline(
     *,
     alone: bool = True,
     unseen: bool = True,
+    lowered: bool = False,
 ) -> str:
     """Say whether to search with adapted vectors.
 
@@ -293,6 +305,8 @@ def search_headline(
         Whether no other adapter was tried.
     unseen : bool, default=True
         Whether it did not learn from these queries.
+    lowered : bool, default=False
+        Whether it is better on the whole, but worse for documents that it has not learned from.
     """
     if category is Category.NOTHING:
         return f"Nothing to compare: {figures} with untouched vectors."
@@ -303,6 +317,11 @@ def search_headline(
     figures += " on searches it has not seen" if unseen else " on these searches"
     expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f}), {CORRECTED}."
     sure, keep = probability_text(gain.probability), "Keep the untouched vectors."
+    if lowered:
+        return (
+            f"{keep} {figures}, but searches for documents that it has not learned from become "
+            f"worse{which}. If there will be no such searches, use {option('answers', 'seen')}."
+        )
     return {
         Category.CLEARLY_BETTER: f"{helps}: {figures} ({category}: {sure}). {expected}",
         Category.PROBABLY_BETTER: f"{probably}: {figures} ({category}: {sure}). {expected}",

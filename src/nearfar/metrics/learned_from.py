@@ -1,8 +1,8 @@
 """What a metric's file has besides the metric: facts about the rows that it was learned from.
 
 They are JSON in the metadata of the file: the spreads of the features, their shares of distances
-("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, and
-a threshold for pairs.
+("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, what
+was stated of the metric, and a threshold for pairs.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from nearfar.metrics.importance import (
     several_features,
 )
 from nearfar.metrics.metric import Metric
-from nearfar.typing import Array, Floats, Json, Vector
+from nearfar.runtime.notes import note
+from nearfar.typing import Array, Floats, Ints, Json, Vector
 
 T = TypeVar("T")
 
-# With digests of so many rows, a share of common rows is known to 4 points (one sigma).
-_DIGESTS = 200
-# With 48 bits, 200 digests match one of a million other rows with a probability below 1e-6.
+# Of more rows, those with the smallest digests are kept, a random sample of 150 kB.
+_DIGESTS = 10_000
+# With 48 bits, 10,000 digests match one of a million other rows with a probability below 1e-4.
 _DIGEST_BYTES = 6
+# With fewer known rows, figures are hardly better than on new ones.
+_MANY_LEARNED_FROM = 0.05
 # Squares of larger numbers may overflow.
 _LARGEST = 1e150
 
@@ -85,12 +88,36 @@ class Threshold:
     pairs: str | None = None
 
 
-def save_learned(metric: Metric, path: Path, X: Floats, votes: Votes | None = None) -> None:
+@dataclass(frozen=True)
+class Stated:
+    """What was stated of a metric when it was learned.
+
+    Attributes
+    ----------
+    measure : str
+    loss : float
+        Smaller is better.
+    text : str
+        The figure in words.
+    """
+
+    measure: str
+    loss: float
+    text: str
+
+
+def save_learned(
+    metric: Metric,
+    path: Path,
+    X: Floats,
+    votes: Votes | None = None,
+    stated: Stated | None = None,
+) -> None:
     """Write a metric that was learned from X, with the spreads and shares of the features."""
-    some = np.arange(len(X))
-    if len(X) > _DIGESTS:
-        some = np.linspace(0, len(X) - 1, _DIGESTS).astype(np.intp)
-    metadata = {"learned_from": json.dumps(_digests(X[some]))}
+    kept = np.unique(row_digests(X))[:_DIGESTS].tolist()
+    metadata = {"learned_from": json.dumps([f"{digest:012x}" for digest in kept])}
+    if stated is not None:
+        metadata["stated"] = json.dumps(asdict(stated))
     if votes is not None:
         metadata["votes"] = json.dumps(asdict(votes))
     if metric.kernel_map is None:
@@ -111,20 +138,48 @@ def save_learned(metric: Metric, path: Path, X: Floats, votes: Votes | None = No
 
 
 def share_learned_from(path: Path, X: Floats) -> float:
-    """Return the share of the rows that a metric was learned from which are among others.
+    """Return the share of rows that a metric was learned from; 0 if its file does not say.
 
-    It is estimated from some rows, whose digests the file has; 0 without them.
+    If the file has digests of a sample only, it is estimated from the rows whose digests would be
+    in the sample.
     """
-    digests = _stored(path, "learned_from", lambda value: [_text(each) for each in _list(value)])
-    if not digests:
-        return 0.0
-    rows = set(_digests(X))
-    return sum(digest in rows for digest in digests) / len(digests)
+
+    def digests(value: Json) -> list[int]:
+        return [int(_text(each), 16) for each in _list(value)]
+
+    stored = np.array(_stored(path, "learned_from", digests) or [], dtype=np.int64)
+    rows = row_digests(X)
+    if len(stored) >= _DIGESTS:
+        rows = rows[rows <= stored.max()]
+    return float(np.isin(rows, stored).mean()) if len(rows) else 0.0
 
 
-def _digests(X: Floats) -> list[str]:
-    rows = (np.asarray(row, dtype=np.float64).tobytes() for row in X)
-    return [blake2b(row, digest_size=_DIGEST_BYTES).hexdigest() for row in rows]
+def note_learned_rows(path: Path, X: Floats) -> None:
+    """Say that a metric is judged on rows that it was learned from, if they are many."""
+    share = share_learned_from(path, X)
+    if share > _MANY_LEARNED_FROM:
+        note(
+            f"the metric was learned from {100 * share:.0f} % of these rows; on them it looks "
+            "better than on new rows.",
+            warning=True,
+        )
+
+
+def row_digests(X: Floats) -> Ints:
+    """Return a number for each row, by which the same row is known again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.metrics.learned_from import row_digests
+    >>> a, b, c = row_digests(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+    >>> bool(a == c), bool(a == b)
+    (True, False)
+    """
+    # Zero has two signs, which are the same number.
+    rows = (np.asarray(row, dtype=np.float64) + 0.0 for row in X)
+    hashes = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
+    return np.array([int.from_bytes(each, "big") for each in hashes], dtype=np.int64)
 
 
 def stored_importance(path: Path, metric: Metric) -> list[Importance | None]:
@@ -168,6 +223,16 @@ def stored_spreads(path: Path) -> list[float] | None:
         return numbers
 
     return _stored(path, "feature_spreads", spreads)
+
+
+def stored_statement(path: Path) -> Stated | None:
+    """Return what was stated of the metric in a file when it was learned, if the file has it."""
+
+    def statement(value: Json) -> Stated:
+        entry = _dict(value)
+        return Stated(_text(entry["measure"]), _number(entry["loss"]), _text(entry["text"]))
+
+    return _stored(path, "stated", statement)
 
 
 def class_digest(classes: Array) -> str:

@@ -7,14 +7,18 @@ from typing import Literal, Self, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import kind_of
+from nearfar.constraints.copies import comparable_rows
 from nearfar.constraints.supervision import checked_groups
 from nearfar.evaluate.neighbor_votes import Reliability, class_shares
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.boosting import BoostMetric
+from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery
@@ -30,8 +34,9 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    learner : MetricLearner, default=BoostMetric()
-        Learns the metric; cloned.
+    learner : MetricLearner or Pipeline, default=BoostMetric()
+        Learns the metric; cloned. All steps of a pipeline, which ends in a learner, are fitted
+        again for the calibration.
     n_neighbors : int, default=3
     gate : {"hard", "soft"}, default="hard"
         For gated metrics: "hard" takes the neighbours under the query's own metric, "soft" takes
@@ -39,15 +44,16 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     calibrate : bool, default=True
         Whether `predict_proba` returns probabilities, calibrated on rows that took no part. The
         metric is learned again for that, from four fifths of the rows at a time, until 1000 rows
-        have been left out: five times for small tables, once for large ones. Otherwise
+        have been left out: five times for small tables, once for large ones. (`AutoMetric` puts
+        rows aside itself.) Otherwise
         `predict_proba` returns shares of votes, which claim too much.
 
     Attributes
     ----------
-    learner_ : MetricLearner
+    learner_ : MetricLearner or Pipeline
         The fitted learner.
     metric_ : Metric
-        Its metric.
+        Its metric; in a pipeline, of what the steps before give.
     gallery_ : Gallery
         The training rows, ready to be searched.
     classes_ : array of shape (n_classes,)
@@ -71,7 +77,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        learner: MetricLearner | None = None,
+        learner: MetricLearner | Pipeline | None = None,
         n_neighbors: int = 3,
         gate: Literal["hard", "soft"] = "hard",
         calibrate: bool = True,
@@ -100,10 +106,17 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         refuse_masked(X, "X")
         refuse_missing(y, "y")
-        with naming_remedies():
-            points, labels = validate_data(
-                self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
-            )
+        rows: ArrayLike
+        if isinstance(self.learner, Pipeline):
+            validate_data(self, X, skip_check_array=True)
+            rows, points, labels = X, comparable_rows(X), column_or_1d(y)
+            check_consistent_length(points, labels)
+        else:
+            with naming_remedies():
+                points, labels = validate_data(
+                    self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
+                )
+            rows = points
         check_classification_targets(labels)
         if self.gate not in ("hard", "soft"):
             raise ValueError(f'gate must be "hard" or "soft"; got {self.gate!r}.')
@@ -113,19 +126,25 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         known = checked_groups(groups, len(points))
         self.learner_, self.metric_ = self._learn(X, labels, known)
-        self.gallery_ = Gallery(self.metric_, points)
+        self.gallery_ = Gallery(self.metric_, features_of(self.learner_, rows))
         self.classes_, self._codes = np.unique(labels, return_inverse=True)
 
-        def votes_of(rows: Ints, asked: Ints) -> Floats:
+        def votes_of(seen: Ints, asked: Ints) -> Floats:
             """Learn from some rows, and return the shares of the votes on others."""
-            own = None if known is None else known[rows]
-            metric = self._learn(points[rows], labels[rows], own)[1]
-            return self._shares(Gallery(metric, points[rows]), self._codes[rows], points[asked])
+            own = None if known is None else known[seen]
+            learner, metric = self._learn(_safe_indexing(rows, seen), labels[seen], own)
+            X, new = (features_of(learner, _safe_indexing(rows, part)) for part in (seen, asked))
+            return self._shares(Gallery(metric, X), self._codes[seen], new)
 
-        self.reliability_ = None
-        if self.calibrate:
+        self.reliability_, k = None, self.n_neighbors
+        aside: tuple[Ints, Ints] | None = getattr(self.learner_, "held_out_votes_", None)
+        held_out: tuple[Array, Ints] | None = None
+        if self.calibrate and aside and aside[0].shape[1] >= k and not self._soft(self.metric_):
+            held_out = class_shares(aside[0][:, :k], len(self.classes_)), aside[1]
+        elif self.calibrate:
             held_out = cross_fitted(votes_of, points, self._codes, known)
-            self.reliability_ = held_out and Reliability.of(*held_out, self.n_neighbors)
+        if held_out is not None:
+            self.reliability_ = Reliability.of(*held_out, k)
         return self
 
     def predict(self, X: ArrayLike) -> Array:
@@ -172,10 +191,13 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         )
         return predictor.predict(self._points(X))
 
-    def _learn(self, X: ArrayLike, y: Array, groups: Ints | None) -> tuple[MetricLearner, Metric]:
+    def _learn(
+        self, X: ArrayLike, y: Array, groups: Ints | None
+    ) -> tuple[MetricLearner | Pipeline, Metric]:
         learner = BoostMetric() if self.learner is None else clone(self.learner)
-        fitted = learner.fit(X, y, groups=groups)
-        return fitted, as_metric(fitted.metric_)
+        learner_of(learner)  # or says that there is none
+        fitted = fit_pipeline(learner, X, y, groups=groups)
+        return fitted, as_metric(learner_of(fitted).metric_)
 
     def _shares(self, gallery: Gallery, codes: Ints, points: Floats) -> NDArray[np.float64]:
         """Return the share of each class in the votes of a gallery."""
@@ -191,6 +213,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self.gate == "soft" and isinstance(metric, GatedMetric)
 
     def _points(self, X: ArrayLike) -> Floats:
+        if isinstance(self.learner_, Pipeline):
+            return features_of(self.learner_, X)
         refuse_masked(X, "X")
         with naming_remedies():
             return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])

@@ -97,7 +97,7 @@ def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> Non
     gain = f"{verdict.gain:z.3f} ({verdict.low:z.3f} to {verdict.high:z.3f})"
     basis = f"Measured on {len(compared.queries)} searches"
     if compared.folds is None:
-        basis += ". They are new to the adapter only if it was not learned from them."
+        basis += ". The adapter was not learned from them, as far as its file tells."
     else:
         basis += f", each held out in one of {compared.n_folds} folds."
     headline = Headline(

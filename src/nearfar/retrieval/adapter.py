@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.columns.cells import is_frame
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.metrics.learned_from import row_digests
 from nearfar.metrics.points import unit_length
-from nearfar.retrieval.adapter_choice import Choice, choose
+from nearfar.retrieval.adapter_choice import Answers, Choice, HeldOut, choose
 from nearfar.retrieval.adapter_export import AdapterExport
 from nearfar.retrieval.adapter_path import Corpus, score_spread
 from nearfar.retrieval.candidates import shared_pool
@@ -39,7 +40,7 @@ from nearfar.runtime.parameters import (
 )
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.runtime.threads import limited_threads
-from nearfar.typing import Floats, Ints, Matrix
+from nearfar.typing import Array, Floats, Ints, Matrix
 
 # In standard deviations of a query's scores: lower ones count only the first results, higher ones
 # also documents that nobody would see.
@@ -79,9 +80,13 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
     cv : int or None, default=5
         Number of folds of the judged queries. Folds are held out one after the other until 200
         queries were held out. None learns without a check on held-out queries.
-    groups : {"query", "document"}, default="query"
-        With "document", queries that share a relevant document are held out together. Use it if
-        questions were generated from documents, or if new documents matter most.
+    answers : {"all", "seen", "unseen"}, default="all"
+        Which documents will answer searches. Queries for a document that was relevant to queries
+        learned from gain most, and may do so at the cost of others. With "all", all held-out
+        queries count, but those for unseen documents must not lose. With "seen", only queries for
+        seen documents count: use it if no others will be asked for. With "unseen", queries that
+        share a relevant document are held out together: use it if questions were generated from
+        documents, or if new documents matter most.
     n_negatives : int, default=50
         Hard negatives of each query, mined from corpora of more than 4,096 documents. In smaller
         ones, all documents are negatives.
@@ -95,7 +100,10 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
     W_ : array of shape (n_features, n_features)
         The score's matrix, on whitened vectors if `chosen_.whitened`.
     chosen_ : Choice
-        What held-out queries chose, with the gain that they saw. ``print(chosen_)`` is a sentence.
+        What held-out queries chose, with the gain that they saw, for seen and for unseen documents
+        apart. ``print(chosen_)`` writes sentences.
+    learned_queries_, learned_documents_ : array of int
+        Digests of the queries that it was learned from, and of their relevant documents.
     history_ : History
         Iterations of the last fit; empty if nothing was learned.
     temperature_ : float
@@ -130,7 +138,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         "strength": either(choice("auto"), number(above=0.0)),
         "max_iter": integer(at_least=1),
         "cv": optional(integer(at_least=2)),
-        "groups": choice("query", "document"),
+        "answers": choice("all", "seen", "unseen"),
         "n_negatives": integer(at_least=1),
     }
 
@@ -145,7 +153,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         strength: float | Literal["auto"] = "auto",
         max_iter: int = 12,
         cv: int | None = 5,
-        groups: Literal["query", "document"] = "query",
+        answers: Answers = "all",
         n_negatives: int = 50,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -158,7 +166,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         self.strength = strength
         self.max_iter = max_iter
         self.cv = cv
-        self.groups = groups
+        self.answers = answers
         self.n_negatives = n_negatives
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -193,6 +201,9 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
             )
         with limited_threads(self.n_jobs):
             self._fit(self._scored(queries), self._scored(documents), relevance)
+        known = np.unique(relevance.document[relevance.relevant])
+        self.learned_queries_ = row_digests(queries[relevance.queries])
+        self.learned_documents_ = row_digests(documents[known])
         return self
 
     def _fit_html(self) -> str:
@@ -228,7 +239,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
                 numbers=sorted({0, -(-self.max_iter // 2), self.max_iter}),
                 finish=finish,
                 n_folds=self.cv,
-                by_document=self.groups == "document",
+                answers=self.answers,
                 random_state=random_state,
             )
         place = int(chosen.helps and chosen.whitened)
@@ -363,12 +374,13 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the adapter to one safetensors file, readable in any language.
 
-        Its arrays (float64) are W, and center and whitening if both tables are whitened. Its
-        metadata are "format" and "version", and the JSON of the parameters and of what held-out
-        queries chose, in "state".
+        Its arrays (float64) are W, and center and whitening if both tables are whitened; queries
+        and documents (int64) are digests of what it was learned from. Its metadata are "format" and
+        "version", and the JSON of the parameters and of what held-out queries chose, in "state".
         """
         check_is_fitted(self)
-        arrays = {"W": self.W_}
+        arrays: dict[str, Array] = {"W": self.W_}
+        arrays |= {"queries": self.learned_queries_, "documents": self.learned_documents_}
         if self._whitening is not None:
             arrays |= {"center": self._whitening.center, "whitening": self._whitening.map}
         parameters = self.get_params()
@@ -404,13 +416,21 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
                 raise ValueError("its arrays do not fit together")
             state = json.loads(file.metadata["state"])
         try:
-            adapter = cls(**state["parameters"])
+            parameters, chosen = state["parameters"], state["chosen"]
+            if parameters.pop("groups", "query") == "document":  # a file of version 0.1
+                parameters["answers"] = "unseen"
+            adapter = cls(**parameters)
             adapter._check_parameters()
-            adapter.chosen_ = Choice(**state["chosen"])
+            for part in ("seen", "unseen"):
+                chosen[part] = HeldOut(**chosen[part]) if chosen.get(part) else None
+            adapter.chosen_ = Choice(**chosen)
             adapter.temperature_ = float(state["temperature"])
         except (TypeError, LookupError, ValueError) as error:
             raise ValueError(f"{path}: not a valid adapter: {error}.") from error
         adapter.W_ = arrays["W"]
+        none = np.empty(0)
+        adapter.learned_queries_ = arrays.get("queries", none).astype(np.int64)
+        adapter.learned_documents_ = arrays.get("documents", none).astype(np.int64)
         adapter.history_ = History()
         adapter.n_features_in_ = len(adapter.W_)
         whitened = "whitening" in arrays

@@ -8,8 +8,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from nearfar.columns.cells import is_frame
 from nearfar.deploy.formats.sql import SqlSearch, sql_search
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.retrieval.vectors import as_vectors
 from nearfar.typing import Floats
 
 _USE = "Inner products of mapped queries and mapped documents are scores."
@@ -73,8 +75,9 @@ class AdapterExport:
     def to_faiss(self, X: ArrayLike | None, index: str = "flat") -> Any:
         """Return a faiss index of documents that maps queries itself.
 
-        Its scores are inner products. Search it with queries as they are. Documents that are added
-        later go to ``index.index``, mapped by `transform_documents`.
+        Its scores are inner products. Search it with queries as they are, and add documents as they
+        are: its ``add`` and ``add_with_ids`` map them. If it is read from a file, its ``add``
+        refuses; give mapped documents to ``index.index.add_with_ids``.
 
         Parameters
         ----------
@@ -86,7 +89,8 @@ class AdapterExport:
 
         if X is None:
             raise ValueError("The index of an adapter has documents in it; pass them as X.")
-        return faiss_search_index(self.query_map, self.transform_documents(X), index)
+        rows: Any = X if is_frame(X) else as_vectors(X, "X")
+        return faiss_search_index(self.query_map, rows, self.transform_documents, index)
 
     def to_sql(self, column: str | None, *, dialect: str = "duckdb") -> SqlSearch:
         """Return the search in SQL, on documents as they are.

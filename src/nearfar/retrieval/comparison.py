@@ -4,15 +4,19 @@ Queries are divided into folds. An adapter learns from the queries of all folds 
 its own choices within them; the queries of that fold are then searched with its vectors. Every
 figure is therefore from queries that were not used for learning or for a choice. All documents can
 be found in every fold, as in an index that does not change. Adapters that were learned before are
-not fitted again: they search for all queries, without folds.
+not fitted again: they search for all queries that they were not learned from, without folds.
+
+Queries for documents that were relevant to queries learned from (seen) are told apart from the
+others (unseen). If hardly any are for unseen documents, further folds hold out queries together
+with all others for the same documents (`unseen_documents`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,13 +24,17 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold
 
+from nearfar.metrics.learned_from import row_digests
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval.adapter import RetrievalAdapter
+from nearfar.retrieval.adapter_choice import Answers
 from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.results import UNTOUCHED, SearchComparison, scored
+from nearfar.retrieval.results import UNTOUCHED, SearchComparison, SearchResult, scored
+from nearfar.retrieval.unseen_documents import Split, few_unseen, held_out_groups, unseen_folds
 from nearfar.retrieval.vectors import checked_vectors
+from nearfar.runtime.notes import note
 from nearfar.runtime.parameters import (
     ParameterRule,
     check_parameters,
@@ -35,7 +43,7 @@ from nearfar.runtime.parameters import (
     number,
     optional,
 )
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Bools, Floats, Ints
 
 Progress = Callable[[int, int, str], None]
 Score = Literal["cosine", "dot"]
@@ -69,6 +77,7 @@ def compare_retrieval(
     k: int = 10,
     groups: ArrayLike | None = None,
     score: Score | None = None,
+    answers: Answers | None = None,
     query_names: Sequence[str] | None = None,
     random_state: int | None = 0,
     budget: float | None = None,
@@ -86,7 +95,7 @@ def compare_retrieval(
     adapters : adapter or dict of str to adapter, optional
         What to compare with untouched vectors; by default a `RetrievalAdapter`. An empty dict only
         measures untouched vectors. An adapter in scikit-learn's `FrozenEstimator` is not fitted
-        again; give it queries that it was not learned from.
+        again; queries that it was learned from are left out.
     cv : int, default=5
         Number of folds.
     k : int, default=10
@@ -97,6 +106,10 @@ def compare_retrieval(
     score : {"cosine", "dot"}, optional
         What ranks documents for untouched vectors. By default the `score` of the adapters, or inner
         products.
+    answers : {"all", "seen", "unseen"}, optional
+        Which documents will answer searches. With "all", all held-out queries count, and an adapter
+        that makes those for unseen documents worse is not recommended. With "seen" or "unseen",
+        only such queries count. By default the `answers` of the adapters, or "all".
     query_names : sequence of str, optional
         Texts or ids of all queries, to name those that change most.
     random_state : int or None, default=0
@@ -126,57 +139,155 @@ def compare_retrieval(
     """
     Q, X = checked_vectors(Q, X)
     relevance.check(len(Q), len(X))
-    if adapters is None:
-        adapters = RetrievalAdapter(score=score or "dot", random_state=random_state)
-    named = adapters if isinstance(adapters, Mapping) else {"adapted": adapters}
-    if UNTOUCHED in named:
-        raise ValueError(
-            f"{UNTOUCHED!r} is the name of the vectors without an adapter; choose another."
-        )
-    if score is None:
-        scores: set[Score] = {getattr(a, "score", "dot") for a in named.values()} or {"dot"}
-        if len(scores) > 1:
-            raise ValueError(
-                "The adapters have different scores; say which is the usual one: score=."
-            )
-        score = scores.pop()
+    named = _named(adapters, score, answers, random_state)
+    score = _common(named, "score", "dot") if score is None else score
+    answers = _common(named, "answers", "all") if answers is None else answers
     rules: dict[str, ParameterRule] = {
         "cv": integer(at_least=2),
         "k": integer(at_least=1),
         "score": choice("cosine", "dot"),
+        "answers": choice("all", "seen", "unseen"),
         "budget": optional(number(at_least=0.0)),
     }
-    check_parameters(rules, {"cv": cv, "k": k, "score": score, "budget": budget})
+    given = {"cv": cv, "k": k, "score": score, "answers": answers, "budget": budget}
+    check_parameters(rules, given)
     if k > len(X):
         raise ValueError(f"k is {k}, but there are only {len(X)} documents.")
     if query_names is not None and len(query_names) != len(Q):
         raise ValueError(f"{len(Q)} queries need one name each; got {len(query_names)}.")
-    queries, depth = relevance.queries, min(len(X), max(k, _DEPTH))
-    folds, left_out = None, 0
-    if named and all(isinstance(adapter, FrozenEstimator) for adapter in named.values()):
-        searches = {
-            name: [(_search(adapter, Q, X, queries, depth), 0.0)] for name, adapter in named.items()
-        }
-    else:
-        folds = _folds(queries, _groups(Q, queries, groups), cv, random_state)
-        searches, n_done = _search_folds(Q, X, relevance, named, folds, depth, budget, progress)
-        left_out, done = int(folds.max()) + 1 - n_done, folds < n_done
-        queries, folds = queries[done], folds[done]
+    relevance, depth = _not_learned_from(Q, relevance, named), min(len(X), max(k, _DEPTH))
+    folds, apart = [(relevance.queries[:0], relevance.queries)], list[Split]()
+    fixed = bool(named) and all(isinstance(a, FrozenEstimator) for a in named.values())
+    if not fixed:
+        together = _groups(Q, relevance.queries, groups)
+        folds, apart = _folds(relevance, together, cv, answers, random_state)
+    splits = [*folds, *apart] if named else folds
+    searches = _search_folds(Q, X, relevance, named, splits, depth, budget, progress)
+    splits = splits[: len(searches)]
+    # Each query is once in the folds, and may be once more in those for unseen documents.
+    queries = np.concatenate([test for _, test in splits])
     mapped = (unit_length(Q), unit_length(X)) if score == "cosine" else (Q, X)
-    untouched = JudgedRanking(search(*mapped, depth, queries=queries), relevance)
-    results = [scored(UNTOUCHED, untouched, k)]
-    for name, parts in searches.items():
-        ranking = _joined([ranking for ranking, _ in parts])
-        seconds = sum(duration for _, duration in parts) / len(parts)
-        results.append(scored(name, JudgedRanking(ranking, relevance), k, seconds))
+    rankings = {UNTOUCHED: search(*mapped, depth, queries=queries)}
+    rankings |= {name: _joined([found[name][0] for found in searches]) for name in named}
+    seconds = {name: float(np.mean([found[name][1] for found in searches])) for name in named}
+    fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
+    seen = np.concatenate([relevance.sharing(test, train) for train, test in splits])
+    seen = _for_known_documents(X, relevance, named) if fixed else seen
+    group = held_out_groups(relevance, splits)
+
+    def results(some: Bools, *, grouped: bool) -> list[SearchResult]:
+        rows = np.flatnonzero(some)[np.argsort(queries[some])]
+        groups = group[rows] if grouped else None
+        judged = {
+            name: JudgedRanking(each.take(rows), relevance) for name, each in rankings.items()
+        }
+        return [scored(n, each, k, seconds.get(n, 0.0), groups) for n, each in judged.items()]
+
+    counted = (fold < len(folds)) & (seen | (answers != "seen"))
+    again = ~seen & ~counted
+    main = results(counted, grouped=answers == "unseen")
+    parts = {"seen": seen & counted, "unseen": again if again.any() else ~seen}
     return SearchComparison(
-        results,
-        folds=folds,
-        headroom=float(untouched.best_ndcg(k).mean()),
+        main,
+        folds=None if fixed else fold[counted][np.argsort(queries[counted])],
+        headroom=float(JudgedRanking(main[0].ranking, relevance).best_ndcg(k).mean()),
         n_documents=len(X),
-        left_out=left_out,
+        left_out=max(0, len(folds) - len(splits)),
         query_names=query_names,
+        answers=answers,
+        parts={
+            name: results(some, grouped=name == "unseen" and not fixed)
+            for name, some in parts.items()
+            if named and some.any() and seen.any()
+        },
     )
+
+
+def _named(
+    adapters: Adapter | Mapping[str, Adapter] | None,
+    score: Score | None,
+    answers: Answers | None,
+    random_state: int | None,
+) -> Mapping[str, Adapter]:
+    """Return the adapters by name."""
+    if adapters is None:
+        adapters = RetrievalAdapter(
+            score=score or "dot", answers=answers or "all", random_state=random_state
+        )
+    if isinstance(adapters, Mapping):
+        named = adapters
+    elif isinstance(adapters, Sequence | Set):
+        raise TypeError(
+            "Several adapters need names: give a dict such as "
+            '{"queries": RetrievalAdapter(), "both": RetrievalAdapter(side="both")}, not a '
+            f"{type(adapters).__name__}."
+        )
+    else:
+        named = {"adapted": adapters}
+    wrong = [name for name, each in named.items() if not hasattr(each, "transform_queries")]
+    wrong = [name for name in wrong if not isinstance(named[name], FrozenEstimator)]
+    if wrong:
+        raise TypeError(
+            f"{wrong[0]!r} is no adapter but a {type(named[wrong[0]]).__name__}; an adapter has "
+            "fit, transform_queries and transform_documents."
+        )
+    if UNTOUCHED in named:
+        raise ValueError(
+            f"{UNTOUCHED!r} is the name of the vectors without an adapter; choose another."
+        )
+    return named
+
+
+def _common(named: Mapping[str, Adapter], parameter: str, default: Any) -> Any:
+    """Return the value that all adapters have of a parameter."""
+    values = {getattr(adapter, parameter, default) for adapter in named.values()} or {default}
+    if len(values) > 1:
+        raise ValueError(
+            f"The adapters have different values of {parameter}; say which one to compare by: "
+            f"{parameter}=."
+        )
+    return values.pop()
+
+
+def _not_learned_from(Q: Floats, relevance: Relevance, named: Mapping[str, Adapter]) -> Relevance:
+    """Leave out the queries that adapters were learned from which are not fitted again."""
+    learned = [
+        getattr(adapter.estimator, "learned_queries_", np.empty(0))
+        for adapter in named.values()
+        if isinstance(adapter, FrozenEstimator)
+    ]
+    if not learned:
+        return relevance
+    if not all(map(len, learned)):
+        note("it is not known which queries the adapter was learned from.", warning=True)
+    queries = relevance.queries
+    known = np.isin(row_digests(Q[queries]), np.concatenate(learned))
+    if known.all():
+        raise ValueError(
+            "The adapter was learned from all of these queries, so that they cannot tell whether "
+            "it helps; give it other judged queries."
+        )
+    if known.any():
+        n = np.count_nonzero(known)
+        note(
+            f"the adapter was learned from {n} of the {len(queries)} judged queries; they are "
+            "left out.",
+            warning=True,
+        )
+    return relevance.subset(queries[~known])
+
+
+def _for_known_documents(X: Floats, relevance: Relevance, named: Mapping[str, Adapter]) -> Bools:
+    """Tell which queries have a relevant document that an adapter has learned from."""
+    learned = [
+        getattr(adapter.estimator, "learned_documents_", np.empty(0))
+        for adapter in named.values()
+        if isinstance(adapter, FrozenEstimator)
+    ]
+    documents = np.unique(relevance.document[relevance.relevant])
+    known = documents[np.isin(row_digests(X[documents]), np.concatenate(learned))]
+    seen = relevance.query[relevance.relevant & np.isin(relevance.document, known)]
+    return np.isin(relevance.queries, seen)
 
 
 def _search_folds(
@@ -184,36 +295,35 @@ def _search_folds(
     X: Floats,
     relevance: Relevance,
     adapters: Mapping[str, Adapter],
-    folds: Ints,
+    splits: Sequence[Split],
     depth: int,
     budget: float | None,
     progress: Progress | None,
-) -> tuple[dict[str, list[tuple[Ranking, float]]], int]:
+) -> list[dict[str, tuple[Ranking, float]]]:
     """Learn from all folds but one and search for that one, while there is time.
 
-    Returns for each adapter what it finds in each fold and the time to learn, and the number of
-    folds.
+    Returns for each fold what adapters find in it, and the time to learn.
     """
-    queries, start, n_folds = relevance.queries, _clock(), int(folds.max()) + 1
-    searches: dict[str, list[tuple[Ranking, float]]] = {name: [] for name in adapters}
-    for fold in range(n_folds):
+    start, searches = _clock(), list[dict[str, tuple[Ranking, float]]]()
+    for seen, unseen in splits:
+        found: dict[str, tuple[Ranking, float]] = {}
         for place, (name, adapter) in enumerate(adapters.items()):
             if progress is not None:
-                done = fold * len(adapters) + place
-                progress(done, n_folds * len(adapters), f"{name}, fold {fold + 1}")
-            # The adapter does not even get the vectors of the queries that are held out.
-            seen, unseen = queries[folds != fold], queries[folds == fold]
-            judged = relevance.subset(seen)
-            places = np.searchsorted(seen, judged.query)
-            known = Relevance(places, judged.document, judged.grade)
-            begin = _clock()
-            fitted = clone(adapter).fit(Q[seen], X, known)
-            seconds = _clock() - begin
-            searches[name].append((_search(fitted, Q, X, unseen, depth), seconds))
+                done = len(searches) * len(adapters) + place
+                progress(done, len(splits) * len(adapters), f"{name}, fold {len(searches) + 1}")
+            fitted, begin = adapter, _clock()
+            if not isinstance(adapter, FrozenEstimator):
+                # The adapter does not even get the vectors of the queries that are held out.
+                judged = relevance.subset(seen)
+                places = np.searchsorted(seen, judged.query)
+                known = Relevance(places, judged.document, judged.grade)
+                fitted = clone(adapter).fit(Q[seen], X, known)
+            found[name] = _search(fitted, Q, X, unseen, depth), _clock() - begin
+        searches.append(found)
         spent = _clock() - start
-        if budget is not None and spent * (fold + 2) / (fold + 1) > budget:
-            return searches, fold + 1
-    return searches, n_folds
+        if budget is not None and spent * (len(searches) + 1) / len(searches) > budget:
+            break
+    return searches
 
 
 def _search(adapter: Adapter, Q: Floats, X: Floats, queries: Ints, depth: int) -> Ranking:
@@ -231,26 +341,34 @@ def _groups(Q: Floats, queries: Ints, groups: ArrayLike | None) -> Ints:
     return np.unique(names[queries], return_inverse=True)[1]
 
 
-def _folds(queries: Ints, groups: Ints, cv: int, random_state: int | None) -> Ints:
-    """Return the fold in which each query is held out."""
-    number = int(groups.max()) + 1
+def _folds(
+    relevance: Relevance, groups: Ints, cv: int, answers: Answers, random_state: int | None
+) -> tuple[list[Split], list[Split]]:
+    """Return folds of the judged queries, and folds for unseen documents if those are needed."""
+    queries, number = relevance.queries, int(groups.max()) + 1
     single = number == len(queries)
     if number < cv:
         what = "queries with a relevant document" if single else "groups of queries"
         raise ValueError(f"{cv} folds need at least {cv} {what}; got {number}.")
+    apart = unseen_folds(relevance, cv, np.random.RandomState(random_state), groups=groups)
+    if answers == "unseen":
+        if not apart:
+            raise ValueError(
+                "All judged queries share documents, so none can be held out by document; "
+                'use answers="seen".'
+            )
+        return apart, []
     splitter = (KFold if single else GroupKFold)(cv, shuffle=True, random_state=random_state)
-    folds = np.empty(len(queries), dtype=np.intp)
-    for fold, (_, held_out) in enumerate(
-        splitter.split(queries, groups=None if single else groups)
-    ):
-        folds[held_out] = fold
-    return folds
+    parts = splitter.split(queries, groups=None if single else groups)
+    folds = [(queries[train], queries[test]) for train, test in parts]
+    seen = np.concatenate([relevance.sharing(test, train) for train, test in folds])
+    if answers == "seen" and not seen.any():
+        raise ValueError('No document is relevant to two queries; use answers="all".')
+    needed = answers == "all" and few_unseen(seen)
+    return folds, apart if needed else []
 
 
 def _joined(parts: Sequence[Ranking]) -> Ranking:
-    """Return the rankings of all folds, in the order of the queries."""
-    queries = np.concatenate([part.queries for part in parts])
-    order = np.argsort(queries)
-    documents = np.concatenate([part.documents for part in parts])[order]
-    scores = np.concatenate([part.scores for part in parts])[order]
-    return Ranking(queries[order], documents, scores)
+    """Return the rankings of all folds, one after the other."""
+    fields = ((part.queries, part.documents, part.scores) for part in parts)
+    return Ranking(*map(np.concatenate, zip(*fields, strict=True)))

@@ -43,6 +43,10 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.queries)
 
+    def take(self, rows: Ints) -> Ranking:
+        """Return some of the queries, by their places."""
+        return Ranking(self.queries[rows], self.documents[rows], self.scores[rows])
+
 
 def search(Q: Floats, X: Floats, depth: int, *, queries: ArrayLike | None = None) -> Ranking:
     """Find the documents with the largest inner products.

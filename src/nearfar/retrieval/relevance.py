@@ -131,6 +131,18 @@ class Relevance:
         some = np.isin(self.query, np.asarray(queries, dtype=np.intp))
         return Relevance(self.query[some], self.document[some], self.grade[some])
 
+    def sharing(self, queries: ArrayLike, others: ArrayLike) -> NDArray[np.bool_]:
+        """Tell which queries have a relevant document that is relevant to one of other queries.
+
+        Examples
+        --------
+        >>> from nearfar import Relevance
+        >>> Relevance([0, 1, 2, 2], [5, 5, 6, 7]).sharing([1, 2], others=[0])
+        array([ True, False])
+        """
+        known = self.document[self.relevant & np.isin(self.query, others)]
+        return np.isin(queries, self.query[self.relevant & np.isin(self.document, known)])
+
     def of(self, query: int) -> tuple[Ints, Vector]:
         """Return the documents that are judged for a query, and their grades.
 

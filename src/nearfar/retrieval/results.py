@@ -9,24 +9,24 @@ a test by folds has five numbers to go by, and misses most gains that are real
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from nearfar.comparison.gains import Gain
-from nearfar.comparison.goal_verdict import compare_losses
+from nearfar.comparison.gains import PRIOR_MEAN, Gain, Observed, expected_gains, observe_rows
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
-from nearfar.comparison.verdict import CLEAR, EVEN, Category, Verdict, categorise
+from nearfar.comparison.verdict import CLEAR, EVEN, PROBABLE, Category, Verdict, categorise
 from nearfar.comparison.verdict_wording import search_headline
-from nearfar.evaluate.intervals import value_interval
+from nearfar.evaluate.intervals import group_variance, value_interval
 from nearfar.evaluate.measures import NDCG, JudgedSearches, search_measures
+from nearfar.retrieval.adapter_choice import Answers
 from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.runtime.optional_package import optional_package
-from nearfar.typing import Ints, Vector
+from nearfar.typing import Ints, Json, Vector
 
 UNTOUCHED = "untouched"
 
@@ -44,6 +44,8 @@ class SearchResult:
         Measures by name, the main one first.
     seconds : float
         Mean time of a fit.
+    groups : array of shape (n_queries,) or None
+        Queries of a group vary together; None if they are independent.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class SearchResult:
     ranking: Ranking
     values: dict[str, Vector]
     seconds: float = 0.0
+    groups: Ints | None = None
 
     @property
     def means(self) -> dict[str, float]:
@@ -97,6 +100,31 @@ class Change:
 
 
 @dataclass(frozen=True)
+class SearchPart:
+    """What adapting does to searches for seen or for unseen documents.
+
+    Attributes
+    ----------
+    n_queries : int
+    before, after : float
+        Mean of the main measure with untouched and with adapted vectors.
+    gain, low, high : float
+        Expected gain and its 90 % interval.
+    harm : float
+        Probability that the loss makes a practical difference, if neither side is expected to be
+        better.
+    """
+
+    n_queries: int
+    before: float
+    after: float
+    gain: float
+    low: float
+    high: float
+    harm: float
+
+
+@dataclass(frozen=True)
 class SearchVerdict(Verdict):
     """Whether to use adapted vectors.
 
@@ -109,6 +137,9 @@ class SearchVerdict(Verdict):
     harm : float
         Probability that the loss makes a practical difference, if neither side is expected to be
         better.
+    seen, unseen : SearchPart or None
+        The same for searches for documents that were relevant to queries which the adapter learned
+        from, and for others; None if no document was relevant to two queries.
 
     The others are those of `Verdict`.
     """
@@ -117,6 +148,12 @@ class SearchVerdict(Verdict):
     before: float
     after: float
     harm: float
+    seen: SearchPart | None = None
+    unseen: SearchPart | None = None
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return the verdict as plain numbers and strings."""
+        return asdict(self) | {"category": self.category.value}
 
 
 class SearchComparison(ResultsTable[SearchResult]):
@@ -136,6 +173,12 @@ class SearchComparison(ResultsTable[SearchResult]):
         Number of folds for which there was no time.
     query_names : sequence of str, optional
         Texts or ids of all rows of Q.
+    answers : {"all", "seen", "unseen"}, default="all"
+        Which documents will answer searches. With "all", adapters that make searches for unseen
+        documents worse are not recommended.
+    parts : dict of str to list of SearchResult, optional
+        Results of searches for "seen" and for "unseen" documents; the latter may come from other
+        folds. Empty if no document was relevant to two queries.
 
     Attributes
     ----------
@@ -170,6 +213,8 @@ class SearchComparison(ResultsTable[SearchResult]):
         n_documents: int,
         left_out: int = 0,
         query_names: Sequence[str] | None = None,
+        answers: Answers = "all",
+        parts: Mapping[str, Sequence[SearchResult]] | None = None,
     ) -> None:
         self.results = {result.name: result for result in results}
         self.folds, self.headroom, self.n_documents = folds, headroom, n_documents
@@ -179,15 +224,57 @@ class SearchComparison(ResultsTable[SearchResult]):
         self.queries = self.untouched.ranking.queries
         self.depth = self.untouched.ranking.documents.shape[1]
         self.measure = next(iter(self.untouched.values))
-        measure = replace(NDCG, name=self.measure)
-        losses = {r.name: measure.value(r.values[self.measure]) for r in results}
-        compared = compare_losses(measure, losses, baseline=self.untouched.name)
-        self.gains = compared.gains
-        # The same with the roles exchanged: how sure it is that untouched vectors are better.
-        self.harms = {
-            result.name: compared.probability_better(compared.reference, result)
-            for result in compared.results[1:]
-        }
+        self.answers, self.parts = answers, dict(parts or {})
+        observed = [self._observed(result, self.untouched) for result in self.adapted]
+        loss = 1 - self.untouched.means[self.measure]
+        gains = expected_gains(observed, loss, NDCG.spreads)
+        self.gains = {r.name: gain for r, gain in zip(self.adapted, gains, strict=True)}
+        self.harms = {result.name: self._harm(self.untouched, result) for result in self.adapted}
+
+    def _observed(self, one: SearchResult, other: SearchResult) -> Observed:
+        """How much better one search is than another, on the same queries."""
+        difference = one.values[self.measure] - other.values[self.measure]
+        if one.groups is None:
+            return observe_rows(difference, NDCG.gain_noise)
+        variance, n = group_variance(difference - difference.mean(), one.groups)
+        return Observed(float(difference.mean()), NDCG.gain_noise * variance + 1 / n**2, n)
+
+    def _harm(self, untouched: SearchResult, result: SearchResult) -> float:
+        """How sure it is that untouched vectors are better: the same with the roles exchanged."""
+        observed, loss = self._observed(untouched, result), 1 - result.means[self.measure]
+        return expected_gains([observed], loss, NDCG.spreads, prior_mean=0.0)[0].probability
+
+    def part(self, documents: Literal["seen", "unseen"], name: str) -> SearchPart | None:
+        """Return what an adapter does to searches for seen or for unseen documents.
+
+        None if there are none, or if no document was relevant to two queries.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nearfar import Relevance, compare_retrieval
+        >>> X = np.random.default_rng(0).normal(size=(50, 4))
+        >>> Q = X[:30] + np.random.default_rng(1).normal(size=(30, 4))
+        >>> found = compare_retrieval(Q, X, Relevance(range(30), np.arange(30) // 2))
+        >>> found.part("unseen", "adapted").n_queries
+        30
+        """
+        results = {result.name: result for result in self.parts.get(documents, ())}
+        if name not in results or name == self.untouched.name:
+            return None
+        untouched, result = results[self.untouched.name], results[name]
+        before, after = untouched.means[self.measure], result.means[self.measure]
+        observed = self._observed(result, untouched)
+        # Searches for unseen documents are not expected to gain, so that losses are estimated as
+        # gains are.
+        size, loss = replace(observed, gain=abs(observed.gain)), 1 - min(before, after)
+        expected = PRIOR_MEAN if documents == "seen" and observed.gain > 0 else 0.0
+        (found,) = expected_gains([size], loss, NDCG.spreads, prior_mean=expected)
+        gain, low, high = found.gain, found.low, found.high
+        if observed.gain < 0:
+            gain, low, high = -gain, -high, -low
+        harm = self._harm(untouched, result)
+        return SearchPart(len(result.ranking), before, after, gain, low, high, harm)
 
     def __getitem__(self, name: str) -> SearchResult:
         return self.results[name]
@@ -210,8 +297,13 @@ class SearchComparison(ResultsTable[SearchResult]):
 
     @property
     def best(self) -> SearchResult:
-        """The adapter with the largest expected gain; untouched vectors if there is none."""
-        return max(self.adapted, key=lambda r: self.gains[r.name].gain, default=self.untouched)
+        """The adapter with the largest expected gain; untouched vectors if there is none.
+
+        Adapters that probably make searches for unseen documents worse come last.
+        """
+        harmless = [r for r in self.adapted if self._harm_of_unseen(r) < PROBABLE]
+        among = harmless or self.adapted
+        return max(among, key=lambda r: self.gains[r.name].gain, default=self.untouched)
 
     @property
     def verdicts(self) -> list[str]:
@@ -226,9 +318,13 @@ class SearchComparison(ResultsTable[SearchResult]):
         gain = self.gains.get(best.name, Gain(0.0, 0.0, 0.0, 0.0))
         harm, category = self.harms.get(best.name, 0.0), self.category(best)
         tried, likely = best is not self.untouched, gain.probability >= EVEN and after > before
+        seen, unseen = self.part("seen", best.name), self.part("unseen", best.name)
+        lowered = self._harm_of_unseen(best) >= PROBABLE
         figures = f"{measure} {before:.3f}" + (f" -> {after:.3f}" if tried else "")
         return SearchVerdict(
-            recommended=(best if likely else self.untouched).name if tried else None,
+            recommended=(best if likely and not lowered else self.untouched).name
+            if tried
+            else None,
             method=best.name if tried else None,
             reference=self.untouched.name,
             category=category,
@@ -241,11 +337,21 @@ class SearchComparison(ResultsTable[SearchResult]):
                 harm,
                 alone=len(self.adapted) == 1,
                 unseen=self.folds is not None,
+                lowered=lowered and after > before,
+            )
+            + "".join(
+                f" For {which} documents ({part.n_queries} searches): {part.before:.3f} -> "
+                f"{part.after:.3f}, expected gain {part.gain:z.3f} ({part.low:z.3f} to "
+                f"{part.high:z.3f})."
+                for which, part in (("seen", seen), ("unseen", unseen))
+                if part is not None
             ),
             measure=measure,
             before=before,
             after=after,
             harm=harm,
+            seen=seen,
+            unseen=unseen,
         )
 
     def category(self, result: SearchResult) -> Category:
@@ -256,7 +362,17 @@ class SearchComparison(ResultsTable[SearchResult]):
         worse = after < before and self.harms[result.name] >= CLEAR
         if after <= before and not worse:
             return Category.SAME
-        return categorise(self.gains[result.name].probability, worse=worse)
+        category = categorise(self.gains[result.name].probability, worse=worse)
+        harm = self._harm_of_unseen(result)
+        if harm >= CLEAR:
+            return Category.WORSE
+        better = category in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
+        return Category.CANNOT_TELL if better and harm >= PROBABLE else category
+
+    def _harm_of_unseen(self, result: SearchResult) -> float:
+        """How sure it is that searches for unseen documents lose; 0 if that does not matter."""
+        part = self.part("unseen", result.name) if self.answers == "all" else None
+        return 0.0 if part is None or part.after >= part.before else part.harm
 
     def difference(self, result: SearchResult) -> Vector:
         """Return how much the main measure of each query rises."""
@@ -350,13 +466,14 @@ class SearchComparison(ResultsTable[SearchResult]):
 
     @property
     def notes(self) -> list[str]:
-        """What the marks mean, and what the best order would reach."""
+        """What marks and words mean, and what the best order would reach."""
         legend = "+ better, - worse than untouched vectors, at least 95 % sure."
         best = (
             f"The best order of the first {self.depth} results would have {self.measure} "
             f"{self.headroom:.3f}."
         )
-        return [legend, best] if self.adapted else [best]
+        seen = "Seen documents were relevant to a search that was learned from."
+        return [*[legend] * bool(self.adapted), *[seen] * bool(self.parts), best]
 
     @property
     def _footnotes(self) -> list[str]:
@@ -381,9 +498,11 @@ class SearchComparison(ResultsTable[SearchResult]):
         return f"<SearchComparison: {', '.join(self)}; {len(self.queries)} queries>"
 
 
-def scored(name: str, judged: JudgedRanking, k: int, seconds: float = 0.0) -> SearchResult:
+def scored(
+    name: str, judged: JudgedRanking, k: int, seconds: float = 0.0, groups: Ints | None = None
+) -> SearchResult:
     """Measure a search; the main measure is nDCG@k."""
     depth = judged.ranking.documents.shape[1]
     searches = JudgedSearches(judged, k, depth)
     values = {measure.name: measure.function(searches) for measure in search_measures(k, depth)}
-    return SearchResult(name, judged.ranking, values, seconds)
+    return SearchResult(name, judged.ranking, values, seconds, groups)

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import quoted
 from nearfar.tables.errors import NotNumbersError, TableError
 from nearfar.tables.packed_files import unpacked_copy
@@ -27,6 +28,7 @@ from nearfar.tables.reader import (
     TableReader,
     TableWriter,
     first_line,
+    first_row_hint,
     polars_frame,
 )
 from nearfar.typing import Matrix
@@ -53,7 +55,7 @@ _HAS_DECIMAL_COMMA = re.compile(rb'(?:^|;)"?[+-]?\d*,\d+"?\r?(?:;|$)', re.MULTIL
 class CsvReader(TableReader):
     """A .csv or .tsv file. Features are float64; other columns stay the text they are.
 
-    A .csv file without commas in its first line may be separated by semicolons or tabs. With
+    A .csv file without commas in its first line may be separated by semicolons, tabs or bars. With
     semicolons, numbers may have a decimal comma.
 
     Blocks of whole records are cut here and parsed by polars. pyarrow's incremental reader loses a
@@ -106,7 +108,7 @@ class CsvReader(TableReader):
                 "UTF-16 or UTF-32."
             )
         if self._separator == "," and b"," not in record:
-            others = [mark for mark in (";", "\t") if mark.encode() in record]
+            others = [mark for mark in (";", "\t", "|") if mark.encode() in record]
             self._separator = others[0] if others else ","
         lines, left = [record], _CSV_MAX_RECORD_BYTES - len(record)
         is_open = record.count(b'"') % 2 == 1
@@ -117,7 +119,19 @@ class CsvReader(TableReader):
         record = b"".join(lines)
         if not record.strip():
             raise TableError(f"{self.path} has no header; its first line must name the columns.")
-        return record.decode("utf-8-sig")
+        return self._utf8(record).decode("utf-8-sig")
+
+    def _utf8(self, text: bytes) -> bytes:
+        """Return text in UTF-8; any other is taken as Windows-1252, of which Latin-1 is a part."""
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            note(
+                f"{self.path} is not in UTF-8; it is read as Western European (Windows-1252). If "
+                "letters are wrong, save it in UTF-8."
+            )
+            return text.decode("cp1252", errors="replace").encode()
+        return text
 
     def _names(self, header: str) -> list[str]:
         """Return the names of the columns, or say what is wrong with them."""
@@ -139,6 +153,8 @@ class CsvReader(TableReader):
 
     def _read_batches(self) -> Iterator[Batch]:
         """Yield one batch per block; the total is estimated from the bytes read so far."""
+        if hint := first_row_hint(self._columns):
+            note(f"{self.path}:{hint}", warning=True)
         size = self._end - self._start
         rows = done = 0
         for block in self._blocks():
@@ -178,7 +194,7 @@ class CsvReader(TableReader):
         comma = self._decimal_comma
         wanted = {aliases[name]: pl.String if comma else kind for name, kind in types.items()}
         frame = pl.read_csv(
-            self._separator.join(aliases.values()).encode() + b"\n" + block,
+            self._separator.join(aliases.values()).encode() + b"\n" + self._utf8(block),
             separator=self._separator,
             columns=list(wanted),
             schema_overrides=wanted,
@@ -192,7 +208,12 @@ class CsvReader(TableReader):
 
     def _explained(self, error: Exception, block: bytes, before: int) -> TableError:
         """Name a row that is too long, columns of text, or the first cell that is not a number."""
-        text = io.StringIO(block.decode(errors="replace"), newline="")
+        # What polars says of a cell names no column of the file.
+        cause = "look for quotes that are not closed"
+        if "could not parse" not in str(error):
+            cause = first_line(error)
+        unreadable = TableError(f"{self.path} cannot be read after row {before}: {cause}")
+        text = io.StringIO(self._utf8(block).decode(), newline="")
         # The reader refuses long values, whose row then is not checked.
         with suppress(csv.Error):
             for row, record in enumerate(csv.reader(text, delimiter=self._separator), start=before):
@@ -204,7 +225,7 @@ class CsvReader(TableReader):
         try:
             cells = self._parse(block, dict.fromkeys(self.features, pl.String))
         except pl.exceptions.PolarsError:
-            return self._unreadable(before, error)
+            return unreadable
         is_text = pl.all().is_not_null() & pl.all().cast(pl.Float64, strict=False).is_null()
         wrong = cells.select(is_text)
         words = [c.name for c in wrong if c.any() and c.sum() == cells[c.name].count()]
@@ -219,13 +240,7 @@ class CsvReader(TableReader):
                     "(counting from 0), which is not a number. Correct it, or leave out the row or "
                     "the column."
                 )
-        return self._unreadable(before, error)
-
-    def _unreadable(self, before: int, error: Exception) -> TableError:
-        """Say that the text cannot be read, and what to do about its encoding."""
-        if "utf-8" in str(error):
-            return TableError(f"{self.path} is not in UTF-8; save it again in that encoding.")
-        return TableError(f"{self.path} cannot be read after row {before}: {first_line(error)}")
+        return unreadable
 
 
 def _numbers(frame: pl.DataFrame, names: Sequence[str]) -> Matrix:

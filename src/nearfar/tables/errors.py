@@ -18,7 +18,9 @@ class NotClassesError(TableError):
 
 
 def no_file(path: str | Path) -> TableError:
-    """Return the error for a file that does not exist, or for a link to one."""
+    """Return the error for a file that does not exist, or for a link or a folder."""
     if Path(path).is_symlink():
         return TableError(f"{path} is a link to {Path(path).readlink()}, which does not exist.")
+    if Path(path).is_dir():
+        return TableError(f"{path} is a folder; name a file.")
     return TableError(f"There is no file {path}.")

@@ -49,6 +49,12 @@ STREAM = "-"
 """What stands for stdin and stdout."""
 STDIN_FOLDER = "nearfar-stdin-"
 """How the names of folders begin that have a copy of stdin."""
+_SAVE_AS = {
+    ".txt": " If it is a table, name it .csv.",
+    ".xls": " Save it as .xlsx.",
+    ".ods": " Save it as .xlsx.",
+    ".json": " Write an object per line, and name it .jsonl.",
+}
 # A note names columns with a larger share of levels that were not learned from.
 _MANY_UNSEEN = 0.2
 
@@ -69,7 +75,7 @@ def open_table(
     """
     kind = kind_of(path)
     if kind not in FORMATS:
-        raise TableError(f"{path} is not in a supported format: {', '.join(FORMATS)}.")
+        raise unsupported(path)
     if isinstance(path, Path) and not path.is_file():
         raise no_file(path)
     if kind in ARRAYS and (choice.others or choice.drop):
@@ -84,6 +90,12 @@ def open_table(
             if choice.columns is not None and kind in TABLES:
                 reader = RecipeReader(reader, choice.columns, choice.others)
         yield reader
+
+
+def unsupported(path: Source) -> TableError:
+    """Return the error for a file of another format."""
+    known = f"{path} is not in a supported format: {', '.join(FORMATS)}."
+    return TableError(f"{known}{_SAVE_AS.get(kind_of(path), '')}")
 
 
 def kind_of(path: Source) -> str:

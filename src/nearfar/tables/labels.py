@@ -86,7 +86,8 @@ def read_labels(labels: pl.Series, path: Source, *, numeric: bool) -> Array:
     if labels.dtype.is_float():
         if not bool(((labels % 1) == 0).all()):
             raise NotClassesError(
-                f"The labels in column {labels.name} are decimal numbers; classes are needed."
+                f"The labels in column {labels.name} are decimal numbers; classes are needed, or a "
+                "method that learns from numbers, such as mlkr."
             )
         whole = labels.cast(pl.Int64, strict=False)
         # Numbers with more digits than an integer holds are names.

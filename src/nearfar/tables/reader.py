@@ -8,6 +8,7 @@ and gets the same errors.
 from __future__ import annotations
 
 import gzip
+import re
 import tokenize
 import zipfile
 import zlib
@@ -34,6 +35,7 @@ from nearfar.typing import Floats
 
 _MOST_NAMES, _FEW_NAMES = 30, 10
 _BATCH_BYTES = 1 << 23
+_NUMBER = re.compile(r"\s*[+-]?\d*\.?\d+(?:[eE][+-]?\d+)?\s*")
 _READ_ERRORS = (
     pa.ArrowException,
     pl.exceptions.PolarsError,
@@ -127,6 +129,7 @@ class ColumnChoice:
             twice = Counter(columns).most_common(1)[0][0]
             raise TableError(
                 f"{path} has several columns named {quoted(twice)}; rename all but one."
+                f"{first_row_hint(columns)}"
             )
         require_columns(path, columns, [*self.others, *self.drop])
         for both in set(self.drop).intersection(self.others):
@@ -417,4 +420,30 @@ def require_columns(path: Source, columns: Sequence[str], names: Iterable[str]) 
         wrong = f"{path} has no column {missing!r}"
         if hint:
             raise TableError(f"{wrong}.{hint} It has {listed(columns, _FEW_NAMES)}.")
-        raise TableError(f"{wrong}; it has {listed(columns)}.")
+        hint = first_row_hint(columns)
+        if len(columns) == 1:
+            hint = " Its first line must name all columns, with nothing above it."
+        raise TableError(f"{wrong}; it has {listed(columns)}.{hint}")
+
+
+def first_row_hint(columns: Sequence[str]) -> str:
+    """Return what to do if names of columns look like a row of values; "" if they do not.
+
+    Names may be numbers, but then those are in order and all different: years, wavelengths.
+
+    Examples
+    --------
+    >>> from nearfar.tables.reader import first_row_hint
+    >>> first_row_hint(["5.1", "3.5", "setosa"])
+    ' Its first line looks like a row; write a line with the names of the columns above it.'
+    >>> first_row_hint(["sample", "400.5", "401", "401.5"])
+    ''
+    """
+    numbers = [float(name) for name in columns if _NUMBER.fullmatch(name)]
+    is_decimal = any("." in name and _NUMBER.fullmatch(name) for name in columns)
+    ascending = sorted(set(numbers))
+    # A few numbers descend by chance.
+    in_order = numbers == ascending or (numbers == ascending[::-1] and len(numbers) > _FEW_NAMES)
+    if in_order or not (is_decimal or len(numbers) == len(columns)):
+        return ""
+    return " Its first line looks like a row; write a line with the names of the columns above it."

@@ -16,22 +16,23 @@ from nearfar import datasets
 from nearfar.constraints import Pairs, Triplets
 from nearfar.constraints.supervision import Kind
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.missing import LARGEST_VALUE
+from nearfar.numerics.missing import LARGEST_VALUE, refuse_missing
 from nearfar.runtime.notes import collecting_notes, note
 from nearfar.runtime.option_names import option
+from nearfar.runtime.quoting import counted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.tables.array_formats import array_names, load_array
-from nearfar.tables.errors import NotClassesError, TableError
+from nearfar.tables.errors import NotClassesError, TableError, no_file
 from nearfar.tables.features import ColumnRules, prepare, warn_of_leakage
 from nearfar.tables.formats import (
     ARRAYS,
-    FORMATS,
     TABLES,
     column_names,
     kind_of,
     open_table,
     read_frame,
     stem_of,
+    unsupported,
 )
 from nearfar.tables.frames import Frame
 from nearfar.tables.judgements import (
@@ -139,6 +140,8 @@ def read_table(
         if isinstance(where, np.ndarray):
             if drop or numeric or categorical or text or ids or show:
                 raise TableError("An array has no named columns; give a frame to name columns.")
+            if label is not None:
+                refuse_missing(label, option("label"))
             table = Table(name or "array", where, None if label is None else np.asarray(label))
             table = table if group is None else table.grouped(np.asarray(group), option("group"))
         else:
@@ -172,6 +175,7 @@ def read_table(
         elif required or table.y is not None:
             values = table.numbers if numbers else table.labels
             table = replace(table, supervision=values, kind="numbers" if numbers else "labels")
+            table = table if numbers else table.labelled()
         if table.supervision is not None:
             table = copies_together(table)
     return replace(
@@ -200,7 +204,7 @@ def as_source(source: object, name: str | None = None) -> str | Path | Frame | A
     if nw.dependencies.is_into_dataframe(source):
         return Frame.of(source, name or "table")
     array = np.asarray(source)
-    if array.ndim != 2 or array.dtype.kind not in "fiub":
+    if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiub":
         raise TableError(
             "Rows are a file, a dataset, a frame or a 2-d array of numbers; got "
             f"{type(source).__name__} {array.dtype} {array.shape}."
@@ -291,7 +295,8 @@ def read_rows(
     if group is None:
         return table
     if n_missing := frame[group].null_count():
-        raise TableError(f"{n_missing} rows of {path} have no group in column {group}. Fill it in.")
+        rows = counted(n_missing, "row")
+        raise TableError(f"{rows} of {path} without a group in column {group}. Fill it in.")
     return table.grouped(frame[group].to_numpy(), f"column {group}")
 
 
@@ -383,7 +388,7 @@ def _without_columns(
 ) -> Table:
     """Read rows and labels of an array or of a dataset."""
     if path.is_file() and kind_of(path) not in ARRAYS:
-        raise TableError(f"{path} is not in a supported format: {', '.join(FORMATS)}.")
+        raise unsupported(path)
     if kind_of(path) in ARRAYS:
         with open_table(path, ColumnChoice(metric=metric)) as reader:
             X = reader.read().X
@@ -399,6 +404,8 @@ def _without_columns(
     try:
         data = datasets.load(name)
     except (ValueError, ConnectionError) as error:
+        if path.is_dir():
+            raise no_file(path) from error
         hint = did_you_mean(name, [*datasets.available(), *map(str, Path().glob("*.*"))])
         why = "" if "There is no dataset" in str(error) else f" ({str(error).rstrip('.')})"
         raise TableError(

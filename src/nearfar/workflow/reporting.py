@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.method_results import NO_TIME
 from nearfar.comparison.verdict_wording import described
+from nearfar.metrics.learned_from import note_learned_rows
 from nearfar.metrics.metric import Metric
 from nearfar.report import Study, write_report
 from nearfar.runtime.notes import collecting_notes
@@ -172,6 +173,7 @@ def report_on_metric(
     with FitCheckpoint(checkpoint) as kept:
         kept.check(None, table.X, table.supervision)
         with collecting_notes() as notes:
+            note_learned_rows(metric_file, table.X)
             comparison = compare_table(
                 table,
                 cv=cv,

@@ -19,6 +19,7 @@ from nearfar.retrieval import (
     compare_retrieval,
     write_run,
 )
+from nearfar.retrieval.adapter_choice import Answers
 from nearfar.retrieval.comparison import Score
 from nearfar.retrieval.results import SearchVerdict
 from nearfar.retrieval.search_input import SearchInput, read_search
@@ -29,6 +30,8 @@ from nearfar.workflow.fitting import Progress, convergence_notes, no_progress
 
 # Part of the time budget for the comparison; the fit to all searches takes about one more fold.
 _COMPARISON_SHARE = 0.7
+
+Outcome = Literal["better", "same", "cannot tell", "worse"]
 
 
 def adapt(
@@ -43,6 +46,7 @@ def adapt(
     ignore_unknown: bool = False,
     side: Literal["query", "both"] = "query",
     score: Score = "cosine",
+    answers: Answers = "all",
     k: int = 10,
     cv: int = 5,
     budget: float | None = None,
@@ -54,7 +58,7 @@ def adapt(
 ) -> Adapted:
     """Adapt vectors of queries to judged searches, and say whether it helps.
 
-    If the comparison shows no gain on searches that were held out, nothing is learned.
+    If searches that were held out do not show that it helps, nothing is learned.
 
     Parameters
     ----------
@@ -72,6 +76,9 @@ def adapt(
         Adapt queries only, so that documents stay as indexed, or both.
     score : {"cosine", "dot"}, default="cosine"
         What ranks documents now.
+    answers : {"all", "seen", "unseen"}, default="all"
+        Which documents will answer searches: any, those that were relevant to searches learned
+        from, or others. With "all", searches for unseen documents must not become worse.
     k : int, default=10
         Number of results that count.
     cv : int, default=5
@@ -124,14 +131,21 @@ def adapt(
                 vector=vector,
                 ignore_unknown=ignore_unknown,
             )
-        learner = RetrievalAdapter(side=side, score=score, random_state=random_state)
+        learner = RetrievalAdapter(
+            side=side, score=score, answers=answers, random_state=random_state
+        )
         if adapter is not None and data.X.shape[1] != adapter.n_features_in_:
             raise ValueError(
                 f"The adapter is for vectors of length {adapter.n_features_in_}; those of "
                 f"{data.name} have {data.X.shape[1]}."
             )
         used = learner if adapter is None else adapter
-        facts = {"Random seed": str(random_state), "Score": used.score, "Adapted": used.side}
+        facts = {
+            "Random seed": str(random_state),
+            "Score": used.score,
+            "Adapted": used.side,
+            "Answers": answers,
+        }
         adapted = Adapted(data, adapter=adapter, facts=facts)
         learn = learn and adapter is None
         if comparison:
@@ -145,6 +159,7 @@ def adapt(
                     cv=cv,
                     k=k,
                     score="dot" if used.score == "dot" else "cosine",
+                    answers=answers,
                     query_names=data.query_names,
                     random_state=random_state,
                     budget=None if budget is None else share * budget,
@@ -154,9 +169,11 @@ def adapt(
             progress(0, 1, "all searches")
             start = time.perf_counter()
             with convergence_notes():
-                adapted.adapter = learner.fit(data.Q, data.X, data.relevance)
+                learner.fit(data.Q, data.X, data.relevance)
             adapted.seconds = time.perf_counter() - start
-            if not learner.chosen_.helps:
+            if learner.chosen_.helps:
+                adapted.adapter = learner
+            else:
                 note(str(learner.chosen_))
     adapted.notes = notes
     return adapted
@@ -210,9 +227,24 @@ class Adapted:
 
     @property
     def refused(self) -> bool:
-        """Whether the comparison shows no gain, so that nothing is learned."""
-        verdict = self.verdict
-        return verdict is not None and verdict.category in (Category.SAME, Category.WORSE)
+        """Whether the comparison does not show that adapting helps, so that nothing is learned."""
+        return self.verdict is not None and not self.verdict.helps
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether to use adapted vectors, in a word.
+
+        It is "better" if the comparison shows it and, where an adapter was learned from all
+        searches, those that its fit held out agree. "same" are also vectors that a fit leaves
+        unchanged.
+        """
+        category = None if self.verdict is None else self.verdict.category
+        if category is Category.WORSE:
+            return "worse"
+        if category is Category.CANNOT_TELL:
+            return "cannot tell"
+        unchanged = self.seconds is not None and self.adapter is None
+        return "same" if self.refused or unchanged else "better"
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the adapter to a file."""
@@ -280,10 +312,9 @@ class Adapted:
     def to_dict(self) -> dict[str, object]:
         """Return the results as plain numbers and strings, ready for JSON."""
         compared = None if self.comparison is None else self.comparison.to_dict()
-        if self.refused:
-            return {"adapter": None, "comparison": compared}
         path = None if self.path is None else str(self.path)
-        return {"adapter": path, "seconds": self.seconds, "comparison": compared}
+        found: dict[str, object] = {"outcome": self.outcome, "adapter": path}
+        return found | {"seconds": self.seconds, "comparison": compared}
 
     def __str__(self) -> str:
         table = [] if self.comparison is None else [str(self.comparison)]
@@ -299,12 +330,12 @@ class Adapted:
 
     @property
     def _nothing(self) -> str:
-        anyway = f"To write the adapter anyway, use {option('no-comparison')}."
-        return f"Nothing was written. {anyway}"
+        alone = f" With {option('no-comparison')}, the searches that a fit holds out decide alone."
+        return f"Nothing was written.{alone * self.refused}"
 
     def _sentences(self) -> Iterator[str]:
         """Yield what was learned from all searches, and what to do next."""
-        if self.refused:
+        if self.refused or (self.adapter is None and self.seconds is not None):
             yield self._nothing
         if self.adapter is None or self.seconds is None:
             return
@@ -313,10 +344,7 @@ class Adapted:
         if choice.helps and choice.n_queries:
             beside = "; the verdict above is on folds that did not" if self.comparison else ""
             yield f"{choice} These queries chose its settings{beside}."
-        where = "Adapter learned" if self.path is None else f"Adapter written to {self.path}"
-        if self.verdict is not None and self.verdict.category is Category.CANNOT_TELL:
-            where += "; the searches cannot tell whether it helps."
-        yield where
+        yield "Adapter learned" if self.path is None else f"Adapter written to {self.path}"
         if self.next_call:
             yield f"Next: {self.next_call}"
 

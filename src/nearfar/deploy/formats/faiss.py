@@ -3,12 +3,13 @@
 An `IndexPreTransform` divides rows by their length (`NormalizationTransform`), if the metric does,
 and maps them (`LinearTransform`) before they reach the index. faiss computes in float32. Mapped
 rows are therefore centred by the bias of the map: inner products of small numbers lose fewer digits
-to cancellation. An index for an adapter has inner products, and maps only queries.
+to cancellation. An index for an adapter has inner products, and maps queries and documents apart.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +21,7 @@ from nearfar.deploy.formats import ExportOption, ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.optional_package import optional_package
-from nearfar.typing import Floats, Vector
+from nearfar.typing import Floats, Ints, Vector
 
 # Links of a node of an HNSW graph, the default of faiss.
 _LINKS = 32
@@ -55,15 +56,33 @@ def faiss_index(linear_map: LinearMap, X: Floats | None, index: str) -> Any:
     return whole
 
 
-def faiss_search_index(queries: LinearMap, documents: Floats, index: str) -> Any:
+def faiss_search_index(
+    queries: LinearMap, X: Floats, map_documents: Callable[[Floats], Floats], index: str
+) -> Any:
     """Return a faiss index of mapped documents that maps queries.
 
     `RetrievalAdapter.to_faiss` is the public way to call it.
     """
     faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
-    inner = _inner_index(faiss, queries.n_components, len(documents), index, products=True)
-    _fill(inner, documents)
-    return _with_map(faiss, queries, queries.b, inner)
+    inner = _inner_index(faiss, queries.n_components, len(X), index, products=True)
+    if not inner.is_trained:
+        inner.train(_float32(map_documents(X)))
+    # faiss would map added documents as queries. With numbers of its own, an index that was written
+    # to a file refuses `add`; this one maps them as documents.
+    numbered = faiss.IndexIDMap(inner)
+    whole = _with_map(faiss, queries, queries.b, numbered)
+
+    def add_with_ids(rows: Floats, ids: Ints) -> None:
+        numbered.add_with_ids(_float32(map_documents(rows)), np.asarray(ids, dtype=np.int64))
+        whole.ntotal = numbered.ntotal
+
+    def add(rows: Floats) -> None:
+        add_with_ids(rows, numbered.ntotal + np.arange(len(rows)))
+
+    whole.add, whole.add_with_ids = add, add_with_ids
+    for start in range(0, len(X), _BLOCK_ROWS):
+        add(X[start : start + _BLOCK_ROWS])
+    return whole
 
 
 def _inner_index(

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+from nearfar import Relevance, RetrievalAdapter, compare_retrieval
+from nearfar.metrics.points import unit_length
+from nearfar.retrieval import JudgedRanking, search
+from nearfar.retrieval.unseen_documents import unseen_folds
+from nearfar.runtime.notes import collecting_notes
+from retrieval.problems import topic_search
+
+
+def repeated_search(n_queries=300, n_documents=1500, n_features=48, n_popular=60):
+    """Two thirds of the queries are for a few documents.
+
+    Queries for a document are apart from it, all in the same direction, but each document has
+    another one: to learn where a document is asked for does not help the others.
+    """
+    rng = np.random.RandomState(0)
+    X, apart = map(unit_length, rng.normal(size=(2, n_documents, n_features)))
+    popular = rng.randint(n_popular, size=n_queries)
+    others = rng.permutation(np.arange(n_popular, n_documents))[:n_queries]
+    answer = np.where(rng.random_sample(n_queries) < 2 / 3, popular, others)
+    noise = rng.normal(size=(n_queries, n_features)) / np.sqrt(n_features)
+    Q = X[answer] + 2.5 * apart[answer] + 0.5 * noise
+    return Q, X, Relevance(np.arange(n_queries), answer)
+
+
+def ndcg(relevance, Q, X):
+    return JudgedRanking(search(Q, X, 10, queries=relevance.queries), relevance).ndcg(10)
+
+
+def scifact(folder):
+    with np.load(folder / "scifact_minilm128.npz") as data:
+        documents = {name: row for row, name in enumerate(data["doc_id"].tolist())}
+        queries = {name: row for row, name in enumerate(data["query_id"].tolist())}
+        train, test = (
+            Relevance(
+                [queries[q] for q, _, _ in data[split].tolist()],
+                [documents[d] for _, d, _ in data[split].tolist()],
+            )
+            for split in ("qrels_train", "qrels_test")
+        )
+        return data["Q"].astype(np.float32), data["X"].astype(np.float32), train, test
+
+
+def test_scifact_gains_for_seen_documents_and_keeps_the_others(data_folder: Path) -> None:
+    Q, X, train, test = scifact(data_folder)
+    adapter = RetrievalAdapter(score="cosine").fit(Q, X, train)
+    seen = np.isin(test.queries, test.query[np.isin(test.document, np.unique(train.document))])
+    before = ndcg(test, Q, X)
+    after = ndcg(test, adapter.transform_queries(Q), adapter.transform_documents(X))
+    assert seen.mean() == pytest.approx(0.65, abs=0.01)
+    assert after[seen].mean() > before[seen].mean() + 0.15
+    assert after[~seen].mean() > before[~seen].mean() - 0.01
+    chosen = adapter.chosen_
+    assert chosen.unseen.after >= chosen.unseen.before
+    assert chosen.seen.after > chosen.seen.before + 0.15
+
+
+def test_an_adapter_that_harms_unseen_documents_is_not_recommended() -> None:
+    Q, X, relevance = repeated_search()
+    greedy = RetrievalAdapter(score="cosine", answers="seen", strength=1e-3)
+    found = compare_retrieval(Q, X, relevance, greedy, answers="all", cv=3)
+    verdict = found.verdict
+    assert verdict.seen.gain > 0.1
+    assert verdict.unseen.high < 0
+    assert verdict.after > verdict.before
+    assert verdict.recommended == "untouched"
+    assert not verdict.helps
+    assert "documents that it has not learned from become worse" in verdict.headline
+    assert "For seen documents" in str(found)
+    assert found.to_dict()["verdict"]["unseen"]["n_queries"] == verdict.unseen.n_queries
+    asked = compare_retrieval(Q, X, relevance, greedy, cv=3).verdict
+    assert asked.recommended == "adapted"
+    assert asked.helps
+    chosen = RetrievalAdapter(score="cosine", strength=1e-3).fit(Q, X, relevance).chosen_
+    assert chosen.unseen.after >= chosen.unseen.before or not chosen.helps
+    assert "with others from" in str(chosen)
+
+
+def test_unseen_documents_are_judged_where_all_repeat() -> None:
+    Q, X, relevance = topic_search(n_queries=4)
+    found = compare_retrieval(Q, X, relevance, cv=4)
+    assert found.part("seen", "adapted").n_queries == len(Q)
+    assert found.part("unseen", "adapted").n_queries == len(Q)
+    assert found.part("seen", "untouched") is None
+    single = Relevance(np.arange(20), np.arange(20))
+    assert compare_retrieval(Q[:20], X, single).verdict.unseen is None
+
+
+def test_folds_for_unseen_documents_share_none() -> None:
+    rng = np.random.RandomState(0)
+    relevance = Relevance(np.repeat(np.arange(200), 2), rng.randint(600, size=400))
+    folds = unseen_folds(relevance, 5, rng, groups=np.arange(200) // 2)
+    assert len(folds) == 5
+    for train, test in folds:
+        assert not relevance.sharing(test, train).any()
+        assert not np.isin(train // 2, test // 2).any()
+        assert len(train) >= (200 - len(test)) / 2
+    one = Relevance(np.arange(20), np.zeros(20, dtype=int))
+    assert unseen_folds(one, 5, rng) == []
+
+
+def test_queries_that_an_adapter_was_learned_from_are_not_judged(tmp_path: Path) -> None:
+    Q, X, relevance = topic_search(n_queries=4)
+    fitted = RetrievalAdapter(score="cosine").fit(Q, X, relevance.subset(np.arange(40)))
+    fitted.save(tmp_path / "adapter.safetensors")
+    for adapter in (fitted, RetrievalAdapter.load(tmp_path / "adapter.safetensors")):
+        frozen = FrozenEstimator(adapter)
+        with pytest.raises(ValueError, match="learned from all of these queries"):
+            compare_retrieval(Q, X, relevance.subset(np.arange(40)), frozen)
+        with collecting_notes() as notes:
+            found = compare_retrieval(Q, X, relevance, frozen)
+        assert "learned from 40 of the 80 judged queries" in notes[0].text
+        np.testing.assert_array_equal(found.queries, np.arange(40, 80))
+        # Topics of the other queries are their own, so that no document was seen.
+        assert found.verdict.seen is None
+        again = Q + 1e-3
+        assert compare_retrieval(again, X, relevance, frozen).verdict.seen.n_queries == 40
+
+
+def test_several_adapters_need_names() -> None:
+    Q, X, relevance = topic_search()
+    with pytest.raises(TypeError, match="Several adapters need names: give a dict"):
+        compare_retrieval(Q, X, relevance, [RetrievalAdapter(), RetrievalAdapter(side="both")])
+    with pytest.raises(TypeError, match="'a' is no adapter but a str"):
+        compare_retrieval(Q, X, relevance, {"a": "b"})
