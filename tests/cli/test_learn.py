@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -416,6 +417,27 @@ def test_one_of_a_kind(run):
     Path("one.csv").write_text("a,y\n" + "".join(f"{i * i},{i % 2}\n" for i in range(40)))
     result = run("learn", "one.csv", "--label", "y", "--method", "lda", "--folds", 2)
     assert "40 rows x 1 feature, 2 classes" in result.stdout
+
+
+class TestReplacedMetrics:
+    def test_a_better_one_is_named(self, run, folder):
+        options = ["learn", "iris.csv", *LABELS, "--folds", 2, "--out", "m.safetensors"]
+        first = run(*options, "--method", "lda").stdout
+        assert "another metric" not in first
+        error = re.search(r"LDA\W+([\d.]+)", first)[1]
+        second = run(*options, "--method", "inverse-covariance").stdout
+        line = (
+            f"The file had another metric before: error {error} % (LDA, 150 rows), a better figure."
+        )
+        assert line in second.splitlines()
+        third = run(*options, "--method", "lda").stdout
+        assert "(inverse covariance, 150 rows)." in third
+
+    def test_of_an_unknown_one_nothing_is_said(self, document, folder):
+        Metric.identity(4).save(folder / "m.safetensors")
+        options = ["--folds", 2, "--out", "m.safetensors", "--method", "lda"]
+        found = document("learn", "iris.csv", *LABELS, *options)
+        assert found["replaced"] == ", whose error is not known"
 
 
 def test_without_a_comparison_the_method_says_what_to_expect(run):
