@@ -215,7 +215,7 @@ class TestRemedies:
 
     @pytest.mark.parametrize("column", ["day", "word"])
     def test_columns_that_are_not_numbers(self, call, column):
-        with pytest.raises(ValueError, match=r"not numbers .*Columns\.fit\(X\)"):
+        with pytest.raises((ValueError, TypeError), match=r"not numbers .*Columns\.fit\(X\)"):
             call(FRAME[[column]] if column == "word" else FRAME[["size", column]], TWO)
 
     def test_missing_values(self, call):

@@ -59,7 +59,8 @@ def naming_remedies() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         message = str(error)
         if any(part in message for part in _NOT_NUMBERS):
-            raise ValueError(
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
                 f"X has columns that are not numbers ({message.partition('. ')[0]}). Encode them, "
                 "for example with Columns.fit(X).column_transformer() of nearfar.columns."
             ) from error
