@@ -83,6 +83,7 @@ TABLES = [
     "generated_moons",
 ]
 RESULTS = Path(__file__).parent / "results" / "untuned.jsonl"
+MAX_ROWS = 500
 MAX_CLASSES = 30
 NOTHING = "nothing"
 LEVEL = 0.01
@@ -112,10 +113,11 @@ def labelled_rows(name: str, max_rows: int) -> tuple[Array, Array]:
 
 
 def forms(name: str, max_rows: int) -> Iterator[tuple[str, Array, Array]]:
-    """Yield a table as it is, and its principal components."""
+    """Yield a table as it is, and unless it is large, its principal components."""
     X, y = labelled_rows(name, max_rows)
-    yield name, X, y
-    if X.shape[1] > 3:
+    large = max_rows > MAX_ROWS
+    yield f"{name}, {max_rows} rows" if large else name, X, y
+    if X.shape[1] > 3 and not large:
         Z = StandardScaler().fit_transform(X)
         n = min(100, *(np.array(Z.shape) - 1))
         yield f"{name} + PCA", PCA(n, random_state=0).fit_transform(Z), y
@@ -321,7 +323,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--toy", action="store_true", help="two small tables, few learners")
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=500, help="most rows of a table")
+    parser.add_argument("--rows", type=int, default=MAX_ROWS, help="most rows of a table")
     parser.add_argument("--tables", nargs="*", default=TABLES)
     parser.add_argument("--methods", nargs="*", help="only these")
     parser.add_argument("--suffix", default="", help="added to the names of methods")

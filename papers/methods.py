@@ -16,6 +16,7 @@ from importlib import import_module
 from itertools import product
 from textwrap import dedent
 from typing import Any, Protocol
+from zlib import crc32
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -69,17 +70,18 @@ class Neighbors:
     def predict(self, X: Array, k: int) -> Array:
         """Vote of the nearest training rows."""
         if hasattr(self.metric, "transform") and len(getattr(self.metric, "parts", [0])) == 1:
-            return nearest(self.metric.transform(self.X), self.y, self.metric.transform(X), k)
+            seed = order_of_ties(self.X, k)
+            return nearest(self.metric.transform(self.X), self.y, self.metric.transform(X), k, seed)
         if hasattr(self.metric, "transform"):
             return self._by_gate(X, k)
         M = self.metric.matrix
-        rows, y = shuffled(self.X, self.y)
+        rows, y = shuffled(self.X, self.y, order_of_ties(self.X, k))
         return vote(np.einsum("ij,jk,ik->i", rows, M, rows) - 2 * X @ M @ rows.T, y, k)
 
     def _by_gate(self, X: Array, k: int) -> Array:
-        out = np.empty(len(X), dtype=self.y.dtype)
+        out, seed = np.empty(len(X), dtype=self.y.dtype), order_of_ties(self.X, k)
         for rows, part in self.metric.spaces(X):
-            out[rows] = nearest(part.transform(self.X), self.y, part.transform(X[rows]), k)
+            out[rows] = nearest(part.transform(self.X), self.y, part.transform(X[rows]), k, seed)
         return out
 
     def triplet_accuracy(self, X: Array, y: Array) -> float:
@@ -109,23 +111,32 @@ class Distance:
 
     def predict(self, X: Array, k: int) -> Array:
         """Vote of the nearest training rows."""
-        rows, y = shuffled(self.X, self.y)
+        rows, y = shuffled(self.X, self.y, order_of_ties(self.X, k))
         return in_parts(lambda part: vote(self.distances(part, rows), y, k), X)
 
 
-def nearest(X: Array, y: Array, queries: Array, k: int) -> Array:
+def nearest(X: Array, y: Array, queries: Array, k: int, seed: int = 0) -> Array:
     """Return the vote of the rows of X that are nearest to each query."""
-    X, y = shuffled(X, y)
+    X, y = shuffled(X, y, seed)
     return in_parts(lambda part: vote(euclidean_distances(part, X, squared=True), y, k), queries)
 
 
-def shuffled(X: Array, y: Array) -> tuple[Array, Array]:
-    """Return rows and labels in a random order, the same for all calls.
+def shuffled(X: Array, y: Array, seed: int) -> tuple[Array, Array]:
+    """Return rows and labels in a random order.
 
     Of equally distant rows the first counts as the nearest, and files are often sorted by class.
     """
-    order = np.random.RandomState(0).permutation(len(X))
+    order = np.random.RandomState(seed).permutation(len(X))
     return X[order], y[order]
+
+
+def order_of_ties(X: Array, k: int) -> int:
+    """Return a seed that is another one for other training rows.
+
+    One order for all splits would be a single draw: the same rows would always come first. Of
+    several neighbours, few are affected, and the order is the same for all.
+    """
+    return crc32(np.ascontiguousarray(X).tobytes()) if k == 1 else 0
 
 
 def in_parts(function: Callable[[Array], Array], X: Array) -> Array:

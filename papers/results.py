@@ -37,8 +37,8 @@ MOST_LABELS = 2000
 """Predicted labels of more test rows are not kept, only how many are wrong."""
 VOTE = "the nearest of equally common labels"
 """How several neighbours decide, see `papers.methods.vote`; it is among a task's settings."""
-TIES = "equally distant rows in random order"
-"""See `papers.methods.shuffled`. Of several neighbours under a metric this always held."""
+TIES = "equally distant rows in an order drawn for the training rows"
+"""See `papers.methods.order_of_ties`. Of several neighbours under a metric this always held."""
 WITHOUT_METRIC = ("L1", "chi-square", "MetricBoost")
 """Methods with a distance, or with a form in place of a metric."""
 RUNS_WITH_LABELS = 10

@@ -69,7 +69,7 @@ def test_learn(document, folder):
     """Copies promise a metric that helps, and other groups do not."""
     options = [*AUTO, "--no-comparison"]
     plain = document("learn", *LABELLED, "--drop", "person", *options)
-    assert plain["expected"]["value"] == 0
+    assert plain["expected"]["value"] < 0.01
     found = document("learn", *GROUPED, *options, code=None)
     assert found["expected"]["low"] < 1 / 2 < found["expected"]["high"]
 

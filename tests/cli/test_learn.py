@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -418,6 +419,27 @@ def test_one_of_a_kind(run):
     assert "40 rows x 1 feature, 2 classes" in result.stdout
 
 
+class TestReplacedMetrics:
+    def test_a_better_one_is_named(self, run, folder):
+        options = ["learn", "iris.csv", *LABELS, "--folds", 2, "--out", "m.safetensors"]
+        first = run(*options, "--method", "lda").stdout
+        assert "another metric" not in first
+        error = re.search(r"LDA\W+([\d.]+)", first)[1]
+        second = run(*options, "--method", "inverse-covariance").stdout
+        line = (
+            f"The file had another metric before: error {error} % (LDA, 150 rows), a better figure."
+        )
+        assert line in second.splitlines()
+        third = run(*options, "--method", "lda").stdout
+        assert "(inverse covariance, 150 rows)." in third
+
+    def test_of_an_unknown_one_nothing_is_said(self, document, folder):
+        Metric.identity(4).save(folder / "m.safetensors")
+        options = ["--folds", 2, "--out", "m.safetensors", "--method", "lda"]
+        found = document("learn", "iris.csv", *LABELS, *options)
+        assert found["replaced"] == ", whose error is not known"
+
+
 def test_without_a_comparison_the_method_says_what_to_expect(run):
     result = run("learn", "iris.csv", *LABELS, *NCA_ONLY, "--no-comparison")
     assert "On new data, expect error " in result.stdout
@@ -438,7 +460,6 @@ def test_tables_that_cannot_be_learned_from(fail, folder, text, message):
 
 @pytest.mark.parametrize("place", ["label", "name", "values"])
 def test_latin_1(run, folder, place):
-    """The case of the issue had text in its first column."""
     table = {"x": [f"{i}.5" for i in range(30)], "word": ["No", "Yes", "No"] * 10}
     table["label"] = ["a", "b", "c"] * 10
     if place == "label":

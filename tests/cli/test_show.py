@@ -188,3 +188,16 @@ def test_names_do_not_control_the_terminal(run, folder):
     assert "x1b[2Jgone" in run("show", "wild.safetensors").output
     failed = run("learn", "no \x1b[2J file.csv", "--label", "\x9b31m", code=2)
     assert "\x1b[2J" not in failed.output
+
+
+def test_negative_shares_are_explained(run, folder):
+    """Of correlated columns whose differences a metric subtracts."""
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=200)
+    x, z = common + 0.5 * rng.normal(size=200), common + 0.5 * rng.normal(size=200)
+    k = np.where(x - 0.4 * z > 0, "a", "b")
+    pl.DataFrame({"x": x, "z": z, "k": k}).write_csv("t.csv")
+    run("learn", "t.csv", "--label", "k", "--method", "lda", "--no-comparison")
+    shown = run("show", "t.safetensors").stdout
+    assert "-" in shown[shown.index("share %") : shown.index("Leading")]
+    assert "negative share cancels differences in others" in shown

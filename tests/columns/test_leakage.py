@@ -62,3 +62,11 @@ def test_the_old_name_is_deprecated():
     X = np.arange(30.0)[:, None]
     with pytest.warns(FutureWarning, match="leaking_columns"):
         assert giveaways(X, np.repeat([0, 1], 15), ["paid_late"]) == ["paid_late"]
+
+
+def test_copies_of_rows_prove_nothing():
+    """Each of 150 rows three times: a number repeats, but only in copies of its row."""
+    rows, y = RNG.normal(size=(150, 4)), RNG.integers(3, size=150)
+    assert leaking_columns(np.tile(rows, (3, 1)), np.tile(y, 3), list("abcd")) == []
+    rows[:, 0] = y + 10 * RNG.integers(3, size=150)
+    assert leaking_columns(np.tile(rows, (3, 1)), np.tile(y, 3), list("abcd")) == ["a"]

@@ -225,5 +225,19 @@ class TestFindings:
             f"{100 * used.error:.1f} % with {used.name}."
         )
 
+    def test_a_classifier_that_errs_clearly_less_is_named(self, rng):
+        """Stripes across one of fifteen columns: trees find them, and neighbours do not."""
+        points = rng.uniform(size=(400, 15))
+        labels = (4 * points[:, 0]).astype(int) % 2
+        found = compare(points, labels, [], cv=3)
+        used, boosting = found.classification.recommended, known(found)[BOOSTING]
+        named = [note.text for note in found.findings if "errs less" in note.text]
+        assert len(named) == 1
+        assert named[0].startswith(
+            f"Gradient boosting errs less: {100 * boosting.error:.1f} %, and "
+            f"{100 * used.error:.1f} % with {used.name} (clearly better: "
+        )
+        assert named[0] in found.verdicts
+
     def test_nothing_is_wrong(self):
         assert compare(X, Y, [], cv=3).findings == []

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfar
 from nearfar import LDA, MLKR, AutoMetric, BoostMetric, InverseCovariance, compare
-from nearfar.comparison import default_methods
+from nearfar.comparison import compared_methods, default_methods
 from nearfar.comparison.compared_methods import DEFAULT_JUDGEMENT_LEARNERS, DEFAULT_LEARNERS
 from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.metrics.search import Gallery
@@ -150,3 +150,13 @@ def test_lda_with_a_column_that_tells_the_class(rng):
     X = np.column_stack([rng.normal(size=(90, 4)), np.eye(6)[2 * y + rng.integers(2, size=90)]])
     found = compare(X, y, [], classifiers=False)
     assert found["LDA"].error == 0.0
+
+
+@pytest.mark.parametrize("unit_rows", [False, True])
+def test_plain_distances_of_wide_rows_have_no_square_matrix(rng, unit_rows):
+    X = rng.normal(size=(5, 20_000))
+    metric = compared_methods._euclidean(X, None, unit_rows=unit_rows)
+    points = X / np.linalg.norm(X, axis=1, keepdims=True) if unit_rows else X
+    found = metric.distances(X, X)[0, 1]
+    np.testing.assert_allclose(found, np.linalg.norm(points[0] - points[1]), rtol=1e-12)
+    assert "L" not in vars(metric)

@@ -32,6 +32,9 @@ def test_results_are_those_of_todays_defaults(name):
         learner = known_learners().get(row.get("learner") or row["method"])
         if learner is not None and row.get("label") != "earlier":
             today = learner(**_seed(row)).get_params()
+            if "expected_folds" not in row["parameters"]:
+                # Nothing but `expected_` and the time of small tables depends on it.
+                today.pop("expected_folds", None)
             assert row["parameters"] == {key: repr(value) for key, value in today.items()}, row
 
 

@@ -88,6 +88,13 @@ def test_any_votes_give_probabilities(k, n_classes, rng):
     np.testing.assert_array_equal(found.argmax(axis=1), shares.argmax(axis=1))
 
 
+def test_labels_at_random_are_worth_their_share(rng):
+    shares = class_shares(rng.integers(4, size=(4000, 3)), 4)
+    reliability = Reliability.of(shares, rng.integers(4, size=4000), 3)
+    found = reliability.probabilities(shares, np.full(4, 0.25)).max(axis=1)
+    assert abs(found.mean() - 0.25) < 0.03
+
+
 def test_large_tables_leave_out_a_thousand_rows_only(rng):
     X, y = rng.standard_normal((6000, 2)), rng.integers(2, size=6000)
     asked = []

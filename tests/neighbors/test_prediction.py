@@ -109,9 +109,8 @@ def test_votes_and_probabilities(k, rng):
         assert found.values[i] == label
         assert found.indices[i].tolist() == neighbors.tolist()
         assert found.votes[i] == votes / k
-        # Where that is less than the probability of another class, the winner has a little more.
-        assert found.probability[i] >= reliability.rates[votes - 1]
-        assert found.probability[i] <= max(reliability.rates[votes - 1], 0.5 + 1e-6)
+        expected = max(reliability.rates[votes - 1], 1 / 3)
+        assert found.probability[i] == pytest.approx(expected, abs=1e-6)
     np.testing.assert_allclose(
         found.distances, np.sort(metric.distances(queries, X), axis=1)[:, :k], atol=1e-7
     )

@@ -20,10 +20,11 @@ from nearfar import (
     Triplets,
     compare,
     evaluate,
+    read_table,
 )
 from nearfar.metrics.search import MANHATTAN, Distance
 from nearfar.neighbors import MetricNeighbors, kneighbors
-from nearfar.numerics.missing import refuse_masked, refuse_missing
+from nearfar.numerics.missing import labelled_rows, refuse_masked, refuse_missing
 
 RNG = np.random.default_rng(0)
 Y = np.repeat(np.arange(4), 12)
@@ -146,6 +147,51 @@ def test_how_many_are_missing():
     refuse_missing([], "y")
 
 
+class TestUnlabelledRows:
+    """-1 marks them, as in scikit-learn, where it can hardly be a class."""
+
+    Y = np.where(np.arange(48) % 3 == 0, -1, Y)
+    KNOWN = np.flatnonzero(Y >= 0)
+
+    @pytest.mark.parametrize("learner", [RCA(), LDA(), AutoMetric(candidates=["RCA"])])
+    def test_they_take_no_part(self, learner):
+        with pytest.warns(UserWarning, match="16 rows have the label -1, which marks unlabelled"):
+            found = learner.fit(X, self.Y).metric_.matrix
+        np.testing.assert_array_equal(
+            found, learner.fit(X[self.KNOWN], Y[self.KNOWN]).metric_.matrix
+        )
+
+    def test_groups_stay_with_their_rows(self):
+        groups = np.arange(48) // 2
+        with pytest.warns(UserWarning, match="label -1"):
+            found = compare(X, self.Y, [], groups=groups, classifiers=False, cv=3)
+        known = X[self.KNOWN], Y[self.KNOWN]
+        same = compare(*known, [], groups=groups[self.KNOWN], classifiers=False, cv=3)
+        assert found.rows() == [
+            row | {"fit_seconds": mine["fit_seconds"]}
+            for row, mine in zip(same.rows(), found.rows(), strict=True)
+        ]
+
+    @pytest.mark.parametrize(
+        "y", [[-1, 1, 1], [-2, -1, 0, 1], [0, 1, 2], [-1.5, -1, 0], ["-1", "b"]]
+    )
+    def test_classes(self, y):
+        assert labelled_rows(y) is None
+
+    def test_what_may_be_either_is_said(self):
+        with pytest.warns(UserWarning, match="-1 is taken as a class beside 0 and 1 .2 rows"):
+            assert labelled_rows([-1, -1, 0, 1]) is None
+
+    def test_of_a_table(self):
+        frame = pd.DataFrame(X, columns=list("abc")).assign(y=self.Y)
+        table = read_table(frame, label="y")
+        np.testing.assert_array_equal(table.X, X[self.KNOWN])
+        np.testing.assert_array_equal(table.labels, Y[self.KNOWN])
+        np.testing.assert_array_equal(table.places, self.KNOWN)
+        assert any("16 rows have the label -1" in note.text for note in table.notes)
+        assert len(read_table(frame, label="y", numbers=True)) == 48
+
+
 FRAME = pd.DataFrame(
     {"size": [1.0, 2, 3, 4], "day": pd.Timestamp("2024-01-01"), "word": list("abab")}
 )
@@ -169,7 +215,7 @@ class TestRemedies:
 
     @pytest.mark.parametrize("column", ["day", "word"])
     def test_columns_that_are_not_numbers(self, call, column):
-        with pytest.raises(ValueError, match=r"not numbers .*Columns\.fit\(X\)"):
+        with pytest.raises((ValueError, TypeError), match=r"not numbers .*Columns\.fit\(X\)"):
             call(FRAME[[column]] if column == "word" else FRAME[["size", column]], TWO)
 
     def test_missing_values(self, call):

@@ -48,6 +48,9 @@ def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[st
     some = np.linspace(0, len(X) - 1, min(len(X), _SAMPLE)).astype(np.intp)
     sample, sampled = X[some], np.unique(classes[some], return_inverse=True)[1]
     rows = np.linspace(0, len(X) - 1, min(len(X), _MOST_ROWS)).astype(np.intp)
+    # A value that repeats in copies of a row alone says nothing.
+    distinct = rows[_first_of_each(X[rows], classes[rows])]
+    rows = distinct if len(distinct) >= _LEAST_ROWS else rows
     few = X[rows]
     mixing = np.random.RandomState(0).standard_normal(len(sources))
     features: dict[str, list[int]] = {}
@@ -70,6 +73,12 @@ def _separates(values: Floats, classes: Ints) -> bool:
     if len(changes) != classes.max():
         return False
     return bool((sorted_values[changes] < sorted_values[changes + 1]).all())
+
+
+def _first_of_each(X: Floats, classes: Ints) -> Ints:
+    """Return the first of the rows that are equal, also in their class."""
+    hashes = [hash((row.tobytes(), code)) for row, code in zip(X + 0.0, classes, strict=True)]
+    return np.sort(np.unique(hashes, return_index=True)[1])
 
 
 def _identifies(values: Floats, classes: Ints) -> bool:

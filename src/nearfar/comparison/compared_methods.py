@@ -392,6 +392,10 @@ def _fit_scikit_nca(estimator: Estimator, X: Floats, y: Ints) -> Metric:
 def _fit_learner(
     estimator: Estimator, X: Floats, y: Ints, groups: Ints | None = None
 ) -> Metric | Distance:
-    fitted = fit_pipeline(clone(estimator), X, y, groups=groups)
+    own = clone(estimator)
+    if isinstance(own, MetricLearner) and own.tells_expected:
+        # Only the metric is wanted here; the folds of the comparison tell what to expect.
+        own.set_params(expected_folds=1)
+    fitted = fit_pipeline(own, X, y, groups=groups)
     metric = getattr(fitted, "metric_", None)
     return metric if isinstance(metric, Metric) else Distance(fitted.transform)

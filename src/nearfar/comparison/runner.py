@@ -23,7 +23,12 @@ from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
 from nearfar.evaluate.measures import measures_for
 from nearfar.learners.pipelines import Estimator
-from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
+from nearfar.numerics.missing import (
+    labelled_rows,
+    naming_remedies,
+    refuse_masked,
+    refuse_missing,
+)
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.typing import Floats
@@ -161,6 +166,9 @@ def compare(
         with naming_remedies():
             points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         labels = np.asarray(y)
+        if is_count(cv) and (rows := labelled_rows(labels)) is not None:
+            points, codes, labels = points[rows], codes[rows], labels[rows]
+            groups = None if groups is None else np.asarray(groups)[rows]
     elif split == "classes":
         raise ValueError(
             'split="classes" needs class labels; pairs are split by connected group, and triplets '

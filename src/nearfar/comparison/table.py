@@ -13,7 +13,9 @@ from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.scoring import known_mean
+from nearfar.comparison.verdict import CLEAR
 from nearfar.comparison.verdict_wording import (
+    classifier_text,
     described,
     hardly_found_text,
     short_of_time,
@@ -227,6 +229,12 @@ class Comparison(ResultsTable[MethodResult]):
                 texts.append(useless_text(used, largest))
             if lost := hardly_found(self.labels, used.wrong):
                 texts.append(hardly_found_text(used.name, lost, largest.n_classes))
+            goal = self.classification
+            better = {r.name: goal.probability_better(r, used) for r in self.classifiers}
+            clear = [r for r in self.classifiers if better[r.name] >= CLEAR]
+            if clear:
+                best = min(clear, key=lambda r: r.error)
+                texts.append(classifier_text(best, used, better[best.name]))
         return [Note(text, warning=True) for text in texts]
 
     def rows(self) -> list[Row]:

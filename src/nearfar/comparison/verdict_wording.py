@@ -249,6 +249,16 @@ def useless_text(used: MethodResult, largest: LargestClass) -> str:
     )
 
 
+def classifier_text(best: MethodResult, used: MethodResult, probability: float) -> str:
+    """Say that a classifier errs less than the method to use."""
+    name = best.name[0].upper() + best.name[1:]
+    return (
+        f"{name} errs less: {100 * best.error:.1f} %, and {100 * used.error:.1f} % with "
+        f"{used.name} ({Category.CLEARLY_BETTER}: {probability_text(probability)}). If only the "
+        "class is wanted, use that; it has no neighbours to show."
+    )
+
+
 def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -> str:
     """Name the classes that a method hardly ever finds.
 

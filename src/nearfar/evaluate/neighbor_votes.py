@@ -132,15 +132,17 @@ class Reliability:
         """
         k, every = len(self.counted), np.arange(len(shares))
         winner, votes = _winners(shares, k)
+        if len(totals) == 1:
+            return np.ones_like(shares)
+        won = np.maximum(self.rates[votes - 1], 1 / len(totals) + _TIE)
         others = k * shares + totals
         others[every, winner] = 0.0
-        sums = others.sum(axis=1, keepdims=True)
-        others /= np.where(sums > 0, sums, 1.0)
-        largest = others.max(axis=1)
-        # Of two equal numbers, the first would win.
-        least = largest / (1.0 + largest) + _TIE
-        won = np.where(sums[:, 0] > 0, np.maximum(self.rates[votes - 1], least), 1.0)
-        out = others * (1.0 - won)[:, None]
+        others /= others.sum(axis=1, keepdims=True)
+        # None of the others may have more than the winner: they become as even as that takes.
+        even, largest = 1 / (len(totals) - 1), others.max(axis=1)
+        excess = largest - (won / (1.0 - won) - _TIE)
+        blend = np.clip(excess / np.maximum(largest - even, _TIE), 0.0, 1.0)[:, None]
+        out = (1.0 - won)[:, None] * ((1.0 - blend) * others + blend * even)
         out[every, winner] = won
         return out
 

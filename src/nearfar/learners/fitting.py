@@ -56,6 +56,7 @@ from nearfar.learners.selection.held_out import held_out_parts
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import (
     LARGEST_VALUE,
+    labelled_rows,
     naming_remedies,
     refuse_masked,
     refuse_missing,
@@ -176,6 +177,11 @@ def check(
                 least = min_samples if ignores_y else 1
                 points = validate_data(learner, X, ensure_min_samples=least, **floats)
     supervision = Supervision.of(y, len(points), groups=groups, numbers=numbers)
+    labelled = labelled_rows(y) if kind == "labels" else None
+    if labelled is not None:
+        if isinstance(points, Rows):
+            raise ValueError("Rows that are not in memory need a label each, and -1 is none.")
+        points, supervision = points[labelled], supervision.restrict(labelled).consecutive()
     if splits and not isinstance(points, Rows):
         return Data(points, *keep_copies_together(points, supervision))
     return Data(points, supervision)

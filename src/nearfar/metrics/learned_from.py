@@ -1,8 +1,8 @@
 """What a metric's file has besides the metric: facts about the rows that it was learned from.
 
 They are JSON in the metadata of the file: the spreads of the features, their shares of distances
-("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, and
-a threshold for pairs.
+("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, what
+was stated of the metric, and a threshold for pairs.
 """
 
 from __future__ import annotations
@@ -88,10 +88,36 @@ class Threshold:
     pairs: str | None = None
 
 
-def save_learned(metric: Metric, path: Path, X: Floats, votes: Votes | None = None) -> None:
+@dataclass(frozen=True)
+class Stated:
+    """What was stated of a metric when it was learned.
+
+    Attributes
+    ----------
+    measure : str
+    loss : float
+        Smaller is better.
+    text : str
+        The figure in words.
+    """
+
+    measure: str
+    loss: float
+    text: str
+
+
+def save_learned(
+    metric: Metric,
+    path: Path,
+    X: Floats,
+    votes: Votes | None = None,
+    stated: Stated | None = None,
+) -> None:
     """Write a metric that was learned from X, with the spreads and shares of the features."""
     kept = np.unique(row_digests(X))[:_DIGESTS].tolist()
     metadata = {"learned_from": json.dumps([f"{digest:012x}" for digest in kept])}
+    if stated is not None:
+        metadata["stated"] = json.dumps(asdict(stated))
     if votes is not None:
         metadata["votes"] = json.dumps(asdict(votes))
     if metric.kernel_map is None:
@@ -197,6 +223,16 @@ def stored_spreads(path: Path) -> list[float] | None:
         return numbers
 
     return _stored(path, "feature_spreads", spreads)
+
+
+def stored_statement(path: Path) -> Stated | None:
+    """Return what was stated of the metric in a file when it was learned, if the file has it."""
+
+    def statement(value: Json) -> Stated:
+        entry = _dict(value)
+        return Stated(_text(entry["measure"]), _number(entry["loss"]), _text(entry["text"]))
+
+    return _stored(path, "stated", statement)
 
 
 def class_digest(classes: Array) -> str:

@@ -44,7 +44,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     calibrate : bool, default=True
         Whether `predict_proba` returns probabilities, calibrated on rows that took no part. The
         metric is learned again for that, from four fifths of the rows at a time, until 1000 rows
-        have been left out: five times for small tables, once for large ones. Otherwise
+        have been left out: five times for small tables, once for large ones. (`AutoMetric` puts
+        rows aside itself.) Otherwise
         `predict_proba` returns shares of votes, which claim too much.
 
     Attributes
@@ -135,10 +136,15 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             X, new = (features_of(learner, _safe_indexing(rows, part)) for part in (seen, asked))
             return self._shares(Gallery(metric, X), self._codes[seen], new)
 
-        self.reliability_ = None
-        if self.calibrate:
+        self.reliability_, k = None, self.n_neighbors
+        aside: tuple[Ints, Ints] | None = getattr(self.learner_, "held_out_votes_", None)
+        held_out: tuple[Array, Ints] | None = None
+        if self.calibrate and aside and aside[0].shape[1] >= k and not self._soft(self.metric_):
+            held_out = class_shares(aside[0][:, :k], len(self.classes_)), aside[1]
+        elif self.calibrate:
             held_out = cross_fitted(votes_of, points, self._codes, known)
-            self.reliability_ = held_out and Reliability.of(*held_out, self.n_neighbors)
+        if held_out is not None:
+            self.reliability_ = Reliability.of(*held_out, k)
         return self
 
     def predict(self, X: ArrayLike) -> Array:

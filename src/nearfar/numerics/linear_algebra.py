@@ -134,7 +134,7 @@ def determined(values: Vector, rows: Matrix) -> Matrix:
     --------
     >>> import numpy as np
     >>> from nearfar.numerics.linear_algebra import determined
-    >>> determined(np.ones(2), np.array([[0.6, 0.0, 0.8], [0.8, 0.0, -0.6]])) + 0.0
+    >>> determined(np.ones(2), np.array([[0.6, 0.0, 0.8], [0.8, 0.0, -0.6]])).round(6) + 0.0
     array([[1., 0., 0.],
            [0., 0., 1.]])
     """
@@ -167,7 +167,7 @@ def by_spread(L: Matrix, covariance: Matrix | None = None) -> tuple[Vector, Matr
     >>> import numpy as np
     >>> from nearfar.numerics.linear_algebra import by_spread
     >>> by_spread(np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 1.0]]))[0].round(3)
-    array([25.355,  0.355])
+    array([25.649,  0.351])
     """
     values, axes = np.linalg.eigh(L @ (L.T if covariance is None else covariance @ L.T))
     return values[::-1], determined(values[::-1], axes.T[::-1] @ L)

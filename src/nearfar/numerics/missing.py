@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
+from nearfar.typing import Ints
+
+UNLABELLED = -1
+"""What marks unlabelled rows in scikit-learn."""
+
 # How NumPy says that text, dates and other objects are not numbers.
 _NOT_NUMBERS = ("could not convert string", "could not be promoted", "float() argument must be")
+
 LARGEST_VALUE = 1e145
 """The largest value of X whose squares, and sums of them, do not overflow."""
 
@@ -52,7 +59,8 @@ def naming_remedies() -> Iterator[None]:
     except (ValueError, TypeError) as error:
         message = str(error)
         if any(part in message for part in _NOT_NUMBERS):
-            raise ValueError(
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
                 f"X has columns that are not numbers ({message.partition('. ')[0]}). Encode them, "
                 "for example with Columns.fit(X).column_transformer() of nearfar.columns."
             ) from error
@@ -95,6 +103,42 @@ def refuse_missing(values: object, name: str) -> None:
             f"{name}: no value in {len(missing)} rows, the first of them {missing[0]}; fill "
             "them in, or leave the rows out."
         )
+
+
+def labelled_rows(y: object) -> Ints | None:
+    """Return the rows that have a label, and warn of others; None if all of them do.
+
+    As in scikit-learn's semi-supervised estimators, -1 marks unlabelled rows: where it is the only
+    negative number beside at least two classes that are whole numbers. Beside 0 and 1 alone, or one
+    other class, it may as well be a class, and is one.
+
+    Examples
+    --------
+    >>> from nearfar.numerics.missing import labelled_rows
+    >>> labelled_rows([0, 1, 2, 2]), labelled_rows([-1, 1, 1])
+    (None, None)
+    """
+    values = np.asarray(y)
+    if values.ndim != 1 or values.dtype.kind not in "if":
+        return None
+    classes = np.unique(values)
+    if len(classes) < 3 or classes[0] != UNLABELLED or classes[1] < 0 or (classes % 1).any():
+        return None
+    rows = np.flatnonzero(values != UNLABELLED)
+    number = len(values) - len(rows)
+    if np.array_equal(classes, [UNLABELLED, 0, 1]):
+        warnings.warn(
+            f"-1 is taken as a class beside 0 and 1 ({number} rows). If it marks unlabelled rows, "
+            "leave them out.",
+            stacklevel=3,
+        )
+        return None
+    warnings.warn(
+        f"{number} rows have the label -1, which marks unlabelled rows in scikit-learn; they are "
+        "left out. If it is a class, give it another name.",
+        stacklevel=3,
+    )
+    return rows
 
 
 def _is_missing(value: object) -> bool:

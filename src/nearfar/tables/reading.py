@@ -175,6 +175,7 @@ def read_table(
         elif required or table.y is not None:
             values = table.numbers if numbers else table.labels
             table = replace(table, supervision=values, kind="numbers" if numbers else "labels")
+            table = table if numbers else table.labelled()
         if table.supervision is not None:
             table = copies_together(table)
     return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from nearfar.columns import Columns
 from nearfar.constraints import Pairs, Triplets
 from nearfar.constraints.supervision import Kind, checked_groups
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.missing import labelled_rows
 from nearfar.runtime.notes import Note, note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted
@@ -118,6 +120,26 @@ class Table:
             raise
         except (TypeError, ValueError):
             raise TableError("The labels are not numbers, which the method needs.") from None
+
+    def labelled(self) -> Table:
+        """Return the rows whose class is not -1, which may mark unlabelled ones."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            rows = labelled_rows(self.labels)
+        for warning in caught:
+            note(str(warning.message), warning=True)
+        if rows is None:
+            return self
+        whole = np.arange(len(self)) if self.places is None else self.places
+        return replace(
+            self,
+            X=self.X[rows],
+            supervision=self.labels[rows],
+            ids=self.ids and [self.ids[row] for row in rows],
+            texts=self.texts and [self.texts[row] for row in rows],
+            groups=None if self.groups is None else checked_groups(self.groups[rows], len(rows)),
+            places=whole[rows],
+        )
 
     def grouped(self, names: Array, where: str) -> Table:
         """Return the rows with groups, and say how many there are."""

@@ -190,10 +190,13 @@ def fit_method(
     checkpoint: FitCheckpoint,
     seconds: float | None,
     progress: Progress = no_progress,
+    *,
+    compared: bool = False,
 ) -> MethodFit:
     """Learn from all rows.
 
-    A learner that plans its time takes about `seconds`; others are not limited.
+    A learner that plans its time takes about `seconds`; others are not limited. If it was
+    `compared`, the comparison tells what to expect, and the learner need not.
     """
     if seconds is not None and method.plans_time:
         method = method.within(seconds)
@@ -205,6 +208,8 @@ def fit_method(
             described = None if metric is None else table.described(metric)
             return calibrated(MethodFit(method, described, time.perf_counter() - start), table)
         learner = clone(method.estimator)
+        if compared and learner.tells_expected:
+            learner.set_params(expected_folds=1)
         iterations = checkpoint.fit(learner, table.X, y, table.described, table.groups)
     if left_out := untried_candidates(learner):
         note(left_out, warning=True)

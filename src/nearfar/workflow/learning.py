@@ -20,8 +20,9 @@ import numpy as np
 
 from nearfar.comparison import Comparison, Method, Verdict
 from nearfar.comparison.verdict_wording import described
+from nearfar.evaluate.measures import ERROR, MAP_AT_R
 from nearfar.learners.base import MetricLearner
-from nearfar.metrics.learned_from import save_learned
+from nearfar.metrics.learned_from import Stated, save_learned, stored_statement
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import fragment
 from nearfar.runtime.notes import Note, collecting_notes, note
@@ -168,7 +169,9 @@ def learn(
             if isinstance(budget, float | int):
                 left = budget - (time.perf_counter() - start)
                 learned.fit_seconds = max(left, _LEAST_SHARE * budget, _SHORTEST_FIT)
-            learned.fit = fit_method(method, table, kept, learned.fit_seconds, progress)
+            learned.fit = fit_method(
+                method, table, kept, learned.fit_seconds, progress, compared=comparison
+            )
     learned._notes = [*table.notes, *(each for each in notes if each not in table.notes)]
     return learned
 
@@ -201,6 +204,8 @@ class Learned:
         How to learn what the verdict recommends, if that is another method.
     fit_seconds : float or None
         Time limit of a fit to all rows, for methods that plan their time.
+    replaced : str
+        What is known of the metric that was in the file before; empty if there was none.
 
     Examples
     --------
@@ -223,6 +228,7 @@ class Learned:
     path: Path | None = None
     other_call: str = ""
     fit_seconds: float | None = None
+    replaced: str = ""
     _notes: Sequence[Note] = ()
 
     @property
@@ -273,9 +279,27 @@ class Learned:
         """Write the metric to a file, with facts on the rows that it was learned from."""
         if self.metric is None:
             raise ValueError(self._nothing_chosen() if self.fit is None else self._no_map(self.fit))
+        file, stated = Path(fspath(path)), self._stated()
         votes = None if self.fit is None else self.fit.votes
-        save_learned(self.metric, Path(fspath(path)), self.table.X, votes)
-        self.path = Path(fspath(path))
+        replaced = _earlier(file, stated) if file.exists() else ""
+        save_learned(self.metric, file, self.table.X, votes, stated)
+        self.path, self.replaced = file, replaced
+
+    def _stated(self) -> Stated | None:
+        """Return the figure of the method that was learned, if it was measured."""
+        assert self.fit is not None
+        of = f"({self.fit.method.name}, {counted(len(self.table), 'row')})"
+        if self.comparison is not None:
+            goal = self.comparison.by_goal(self.compared_goal)
+            loss = goal.loss(next(r for r in goal.results if r.name == self.fit.method.name))
+            label, figure = goal.measure.label, goal.measure.write(goal.measure.value(loss))
+            return Stated(label, loss, f"{label} {figure} {of}")
+        if (expected := self.fit.expected) is None:
+            return None
+        higher = expected.measure == MAP_AT_R.label
+        loss = 1 - expected.value if higher else expected.value
+        figure = (MAP_AT_R if higher else ERROR).write(expected.value)
+        return Stated(expected.measure, loss, f"{expected.measure} {figure} {of}")
 
     def report(
         self,
@@ -319,6 +343,7 @@ class Learned:
             "method": None if fit is None else fit.method.name,
             "recommended": None if self.recommended is None else self.recommended.name,
             "metric": None if self.path is None else str(self.path),
+            "replaced": self.replaced or None,
             "seconds": None if fit is None else fit.seconds,
             "iterations": None if fit is None else fit.iterations,
             "stopped": None if fit is None else fit.stopped,
@@ -364,6 +389,8 @@ class Learned:
             why = f", as asked with {option('method')}"
         where = "Metric" if self.path is None else f"Metric written to {self.path}"
         yield f"{where}: {self.fit.method.name}{why}."
+        if self.replaced:
+            yield f"The file had another metric before{self.replaced}."
         if (other := self.alternative) is not None:
             call = self.other_call or option("method", name_of(other))
             yield f"The verdict recommends {other.name}: {call}"
@@ -410,6 +437,19 @@ class Learned:
             return f"nearfar verify {metric} {source} OTHER_PAIRS.csv{names}"
         ending = ".parquet" if kind in TABLES else ".npy"
         return f"nearfar transform {metric} {source} mapped{ending}"
+
+
+def _earlier(path: Path, stated: Stated | None) -> str:
+    """Return what the file of an earlier metric says of it, as the end of a sentence."""
+    try:
+        before = stored_statement(path)
+    except (OSError, ValueError):
+        before = None
+    if before is None:
+        return ", whose error is not known"
+    comparable = stated is not None and stated.measure == before.measure
+    better = comparable and stated is not None and before.loss < stated.loss
+    return f": {before.text}" + (", a better figure" if better else "")
 
 
 def as_table(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +129,20 @@ class TestMixture:
         one = SparseNCA(variant="paper", scale=None, sparsity=0.02, max_iter=5).fit(Z, y)
         last = reference.printed_run(Z, y, start[:1], np.zeros((1, 4)), n_iter=5, eta=0.0)[-1]
         np.testing.assert_allclose(one.metric_.matrix, last.Ms[0], atol=1e-9)
+
+    @pytest.mark.skipif(
+        not Path(os.environ.get("NEARFAR_DATA", ""), "vehicle.npz").is_file(),
+        reason="NEARFAR_DATA does not name a folder with vehicle.npz",
+    )
+    def test_the_printed_steps_lower_the_objective_on_vehicles(self):
+        """Rescaled to |M|_F = 1 after every step, metrics move too far and it rises."""
+        data = datasets.load("vehicle")
+        learner = MixtureNCA(
+            variant="paper", scale="standard", sparsity=0.02, gate_sparsity=0.02, max_iter=25,
+            random_state=0,
+        )  # fmt: skip
+        objective = learner.fit(data.X, data.y).history_.objective
+        assert (np.diff(objective) < 0).all()
 
     def test_one_metric_is_sparse_nca(self):
         X, y = load_wine(return_X_y=True)

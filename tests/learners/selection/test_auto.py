@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_digits, load_wine, make_classification
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
@@ -71,11 +71,11 @@ def test_what_to_expect(fitted):
     expected = fitted.expected_
     assert expected.measure == "error"
     assert 0 <= expected.low <= expected.value <= expected.high <= 1
-    assert expected.n == pytest.approx(len(X) / 4, abs=1)
-    assert (expected.low, expected.high) == mean_interval(
-        expected.value, expected.value * (1 - expected.value) / expected.n, expected.n
-    )
-    assert str(expected).startswith(f"error {100 * expected.value:.1f} % (")
+    assert expected.n == expected.rows == len(X)
+    assert expected.baseline_low < expected.baseline < expected.baseline_high
+    variance = 1.3 * expected.value * (1 - expected.value) / expected.n
+    assert (expected.low, expected.high) == mean_interval(expected.value, variance, expected.n)
+    assert str(expected).startswith(f"error {100 * expected.value:.1f} % among 178 rows (")
 
 
 def test_the_same_seed_gives_the_same_metric(fitted):
@@ -110,6 +110,95 @@ def test_unseen_classes():
     assert learner.expected_.value > learner.expected_.baseline - 0.02
     ranking = AutoMetric(candidates=["DRMetric"], goal="ranking").fit(X[:600], y[:600])
     assert ranking.expected_.measure == "MAP@R"
+
+
+def test_a_level_is_for_a_size():
+    """Ten classes of twenty rows each: rows of held-out ones are ranked among all of them."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(10), 20)
+    points = rng.standard_normal((10, 4))[y] + 0.5 * rng.standard_normal((200, 4))
+    classes = AutoMetric(candidates=["RCA"], validation="classes").fit(points, y).expected_
+    assert (classes.rows, classes.classes, classes.n) == (200, 10, 200)
+    assert "among 200 rows of 10 classes" in str(classes)
+    ranking = AutoMetric(candidates=["RCA"], goal="ranking").fit(points, y).expected_
+    assert (ranking.rows, ranking.classes, ranking.n) == (150, 10, 200)
+    assert classes.low < ranking.value < classes.high
+
+
+class TestExpectedFolds:
+    def test_the_metric_does_not_depend_on_them(self, fitted):
+        quick = AutoMetric(candidates=QUICK, expected_folds=1).fit(X, Y)
+        assert quick.expected_.n == pytest.approx(len(X) / 4, abs=1)
+        np.testing.assert_array_equal(quick.metric_.L, fitted.metric_.L)
+
+    def test_nothing_is_put_aside(self):
+        assert AutoMetric(candidates=["RCA"], expected_folds=0).fit(X, Y).expected_ is None
+
+    def test_many_rows_are_enough_at_once(self, rng):
+        y = np.arange(1700) % 2
+        points = y[:, None] + rng.standard_normal((1700, 2))
+        assert AutoMetric(candidates=["RCA"]).fit(points, y).expected_.n == 425
+
+    def test_time_that_is_short_is_not_spent_on_them(self, monkeypatch):
+        no_end = property(lambda _: 1e9, lambda *_: None)
+        monkeypatch.setattr(module.AutoProblem, "seconds", no_end, raising=False)
+        learner = AutoMetric(candidates=["RCA"]).fit(X, Y)
+        assert learner.expected_.n == pytest.approx(len(X) / 4, abs=1)
+
+    def test_fewer_rows_than_features(self, rng):
+        y = np.arange(100) % 2
+        points = np.pad(2.0 * y[:, None], ((0, 0), (0, 119))) + rng.standard_normal((100, 120))
+        found = AutoMetric(candidates=["RCA"], n_components=2).fit(points, y)
+        assert found.expected_.n == 100
+        assert found.metric_.L.shape == (2, 120)
+
+    def test_the_baseline_does_not_hang_on_one_quarter(self):
+        """On a quarter of 300 rows, it ranges over twenty points from seed to seed."""
+        points, y = make_classification(300, 10, n_informative=3, random_state=1)
+        found = [
+            AutoMetric(candidates=["RCA"], scale="standard", random_state=seed).fit(points, y)
+            for seed in range(6)
+        ]
+        values = [learner.expected_.baseline for learner in found]
+        assert max(values) - min(values) < 0.06
+
+
+class TestRareClasses:
+    """Three rows of the second class."""
+
+    @staticmethod
+    def rows(n, seed=0):
+        random = np.random.RandomState(seed)
+        return random.standard_normal((n, 8)), np.isin(np.arange(n), random.permutation(n)[:3])
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_every_class_survives_samples(self, seed, monkeypatch):
+        monkeypatch.setattr(module, "_MAX_TRIAL_ROWS", 100)
+        # There is no time for fits to more rows.
+        monkeypatch.setattr(module, "_COST_EXPONENT", 1e9)
+        points, y = self.rows(600, seed)
+        learner = AutoMetric(candidates=["RCA", "LDA"], random_state=seed).fit(points, y)
+        assert {entry["note"] for entry in learner.leaderboard_} == {""}
+
+    def test_a_candidate_that_fails_drops_out(self, monkeypatch):
+        learn = module.learn
+
+        def failing(data, scale, method, *others):
+            if method.name == "DRMetric":
+                raise ValueError("It failed.")
+            return learn(data, scale, method, *others)
+
+        monkeypatch.setattr(module, "learn", failing)
+        learner = AutoMetric(candidates=["RCA", "DRMetric"]).fit(X, Y)
+        notes = {entry["name"]: entry["note"] for entry in learner.leaderboard_}
+        assert notes == {"DRMetric": "It failed.", "RCA": ""}
+        assert learner.weights_.get("DRMetric", 0) == 0
+        assert sum(learner.weights_.values()) == pytest.approx(1)
+
+
+def test_rows_that_are_all_equal_teach_nothing():
+    with pytest.warns(ConvergenceWarning, match="All rows are equal"):
+        AutoMetric(candidates=["RCA"]).fit(np.ones((60, 3)), np.arange(60) % 2)
 
 
 def test_the_default_candidates_suit_the_supervision():
@@ -248,8 +337,10 @@ def test_the_scale_is_chosen_without_what_is_expected_on(monkeypatch):
 
     monkeypatch.setattr(scales, "choose_scale", recorded)
     learner = AutoMetric(candidates=["RCA"]).fit(X, Y)
-    (points, known), n_outer = seen[0], learner.expected_.n
-    assert len(points) == len(known) == len(X) - n_outer
+    assert learner.expected_.n == len(X)
+    assert [len(points) for points, _ in seen] == [len(known) for _, known in seen]
+    assert len(seen) == 4
+    assert all(len(points) == pytest.approx(3 * len(X) / 4, abs=1) for points, _ in seen)
 
 
 class TestGroups:
@@ -264,7 +355,7 @@ class TestGroups:
     def test_groups_are_honest(self, copies):
         X, y, groups = copies
         learner = AutoMetric(candidates=["DRMetric", "RCA"])
-        assert learner.fit(X, y).expected_.value == 0
+        assert learner.fit(X, y).expected_.value < 0.01
         found = learner.fit(X, y, groups=groups).expected_
         assert found.low < 1 / 2 < found.high
 

@@ -21,8 +21,8 @@ from nearfar import (
     RandomTriplets,
     SparseNCA,
 )
-from nearfar.learners.selection.choice import Selection, Trial
-from nearfar.learners.selection.held_out import mean_squared_distance
+from nearfar.learners.selection.choice import Selection, Trial, best_choice
+from nearfar.learners.selection.held_out import HeldOutRows, mean_squared_distance
 from nearfar.runtime.history import History, Iteration
 
 X, Y = (part[::2] for part in load_wine(return_X_y=True))
@@ -233,3 +233,15 @@ def test_groups_are_not_on_both_sides(rng, monkeypatch):
     learner.fit(points, y, groups=groups)
     assert seen
     assert not any(known & held_out for known, held_out in seen)
+
+
+def test_a_stage_that_is_no_better_does_not_end_trial_fits(rng):
+    # DRMetric's first directions are often worse before they are better.
+    labels = np.arange(90) % 3
+    points = rng.standard_normal((90, 4))
+    points[:, 0] += 3 * labels
+    held_out = HeldOutRows.among(points, labels, np.arange(30), np.arange(30, 90), "neighbors")
+    useless, useful = Metric(np.eye(4)[1:]), Metric(np.eye(4)[:1])
+    path = iter([(4, Metric.identity(4)), (8, useless), (16, useful), (32, useful)])
+    choice = best_choice([Trial(points[30:], held_out, Metric.identity(4), path)])
+    assert choice.selection.n_iterations == 16

@@ -9,6 +9,9 @@
    expect of their blend.
 5. They are fitted to all data. Their blend is the result: one linear metric.
 
+Of few data, a quarter tells little. Then `AutoMetric` puts the other quarters aside in turn, and
+does the first four steps, and the choice of a scale, again for each.
+
 Nothing that is chosen is judged by the data that it was chosen on. A fit that is stopped before the
 end results in the best blend of the trial fits so far.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +34,7 @@ from nearfar.learners.problem import MetricBuilder, Problem
 from nearfar.learners.selection.choice import Choice, Trial, best_choice
 from nearfar.learners.selection.expectation import (
     Expected,
+    Fold,
     expect_error,
     expect_judgements,
     expect_ranking,
@@ -55,9 +59,11 @@ _OUTER_SHARE = 0.25
 _SMALLEST_OUTER = 20
 
 # Share that a trial fit holds out, and how much is enough: the standard error of a share of 400 is
-# at most 2.5 %. Small sets are held out part by part until all of them were.
+# at most 2.5 %. Small sets are held out part by part until all of them were. What is put aside is
+# enough by the same number, or by that of classes, whose levels differ.
 _INNER_SHARE = 0.25
 _ENOUGH = 400
+_ENOUGH_CLASSES = 30
 
 # Rows of trial fits and of the outer part; their cost is bounded whatever the size of the data.
 _MAX_TRIAL_ROWS = 2000
@@ -83,15 +89,24 @@ EUCLIDEAN = "Euclidean"
 """Name of Euclidean distance among the candidates."""
 
 
-def outer_split(supervision: Supervision, validation: Validation, seed: int) -> Split:
-    """Put a part aside, if there is enough; otherwise nothing is unseen."""
+def outer_splits(
+    supervision: Supervision, validation: Validation, seed: int, most: int | None
+) -> list[Split]:
+    """Put parts aside, `most` of them, or until that is enough; none if there are too few data."""
+    found: list[Split] = []
+    n_unseen = 0
     random_state = np.random.RandomState(seed)
     for split in supervision.split(round(1 / _OUTER_SHARE), random_state, by=validation):
-        enough = len(split.unseen) >= _SMALLEST_OUTER and split.known.can_teach
-        if enough and (supervision.kind != "pairs" or split.unseen.can_teach):
-            return split
-    every = np.arange(supervision.n_rows)
-    return Split(every, supervision, every[:0], supervision.restrict(every[:0]))
+        whole = split.whole_classes
+        if len(found) == most or n_unseen >= (_ENOUGH_CLASSES if whole else _ENOUGH):
+            break
+        usable = len(split.unseen) >= _SMALLEST_OUTER and split.known.can_teach
+        if usable and (supervision.kind != "pairs" or split.unseen.can_teach):
+            found.append(split)
+            n_unseen += len(np.unique(split.unseen.codes) if whole else split.unseen)
+        if found and supervision.listed:
+            break
+    return found
 
 
 @dataclass
@@ -153,6 +168,17 @@ class AutoProblem(Problem):
     validation : {"rows", "classes"}
     budget : float
     seed : int
+    outer : Split or None
+        What to learn from and what is put aside, to tell what to expect; None for all rows.
+
+    Attributes
+    ----------
+    factor_of_known : array or None
+        The blend that was learned from what was not put aside.
+    seconds : float
+        How long everything up to that blend took.
+    clock : WorkClock
+        Seconds since the fit began.
     """
 
     unit = 1.0
@@ -167,22 +193,27 @@ class AutoProblem(Problem):
         validation: Validation,
         budget: float,
         seed: int,
+        outer: Split | None,
     ) -> None:
         self.euclidean = Candidate(EUCLIDEAN, None, weight=1.0)
         self.candidates = [Candidate(name, method) for name, method in methods.items()]
         self.Z, self.supervision, self.goal, self.validation = Z, supervision, goal, validation
         self.budget, self.seed = budget, seed
         self.max_iter = len(methods) + 1
-        self.outer = outer_split(supervision, validation, seed)
+        self.outer = outer
         self.parts: list[Part] = []
         self.priors: list[Floats] = []
-        self.expected: Expected | None = None
+        self.factor_of_known: Matrix | None = None
+        self.seconds = 0.0
+        self.clock = WorkClock()
 
     def solve(self) -> Iterations:
         """Try the candidates, find their weights, and blend them."""
-        clock = WorkClock()
-        outer = self.outer
-        inner = Data(self.Z[outer.rows], outer.known)
+        clock = self.clock = WorkClock()
+        every = Data(self.Z, self.supervision)
+        inner = every
+        if self.outer is not None:
+            inner = Data(self.Z[self.outer.rows], self.outer.known)
         self.parts = list(
             held_out_parts(
                 inner.X,
@@ -210,12 +241,10 @@ class AutoProblem(Problem):
                 best = min(best, -candidate.value)
             yield Iteration(best, payload=self._tried())
         chosen = self._find_weights(self._tried())
-        if len(outer.unseen):
-            left = self.budget - clock()
-            factor = self._blend(chosen, inner, left / 2)
-            self.expected = self._expected(factor)
-        left = self.budget - clock()
-        factor = self._blend(chosen, Data(self.Z, self.supervision), max(left, _LEAST_SECONDS))
+        if self.outer is not None:
+            self.factor_of_known = self._blend(chosen, inner, (self.budget - clock()) / 2)
+        self.seconds = clock()
+        factor = self._blend(chosen, every, max(self.budget - clock(), _LEAST_SECONDS))
         yield Iteration(best if math.isfinite(best) else 0.0, payload=factor)
         return "blended"
 
@@ -301,34 +330,53 @@ class AutoProblem(Problem):
             cost = sum(each.seconds / len(self.parts) for each in chosen)
             growth = (max(seconds, 0.0) / max(cost, 1e-9)) ** (1 / _COST_EXPONENT)
             most = max(n_trial, int(n_trial * growth))
-            rows = sample(np.arange(n_rows), most, np.random.RandomState(self.seed))
+            random_state = np.random.RandomState(self.seed)
+            rows = sample(np.arange(n_rows), most, random_state, data.supervision.codes)
             data = data if most >= n_rows else data.restrict(rows)
         terms = []
         clock = WorkClock()
-        for k, candidate in enumerate(chosen):
-            left = (seconds - clock()) / (len(chosen) - k)
-            assert candidate.method is not None
-            with _quietly(), early_stop(max(left, _LEAST_SECONDS), clock=clock):
-                metric = learn(data, "unit", candidate.method, candidate.tried.selection, self.seed)
-            terms.append((metric, candidate.weight))
-        return self._sum(terms, data.X)
+        for k, candidate in enumerate(list(chosen)):
+            left = (seconds - clock()) / max(len(chosen) - k, 1)
+            method, selection = candidate.method, candidate.tried.selection
+            assert method is not None
+            try:
+                with _quietly(), early_stop(max(left, _LEAST_SECONDS), clock=clock):
+                    terms.append((learn(data, "unit", method, selection, self.seed), candidate))
+            except ValueError as error:
+                chosen.remove(candidate)
+                candidate.note, candidate.weight = str(error), 0.0
+        # The others have the share of those that failed.
+        total = self.euclidean.weight + sum(candidate.weight for candidate in chosen)
+        self.euclidean.weight = self.euclidean.weight / total if total > 0 else 1.0
+        for candidate in chosen:
+            candidate.weight /= total
+        return self._sum([(metric, candidate.weight) for metric, candidate in terms], data.X)
 
-    def _expected(self, factor: Matrix) -> Expected:
-        metrics, outer = (Metric.identity(self.Z.shape[1]), Metric(factor)), self.outer
-        unseen: Any = outer.unseen
+    def expected(self, X: Floats, folds: Iterable[tuple[tuple[Metric, Metric], Split]]) -> Expected:
+        """Return what to expect on new data.
+
+        Each fold has the metrics of rows of X without and with learning, and what they were
+        learned from.
+        """
+        folds = list(folds)
+        metrics, first = folds[0]
+        unseen: Any = first.unseen
         if unseen.listed:
-            return expect_judgements(metrics, self.Z, unseen.given)
-        y = self.supervision.codes
-        rows = sample(outer.unseen_rows, _MAX_OUTER_ROWS, np.random.RandomState(self.seed))
-        if outer.whole_classes or self.goal == "ranking":
-            return expect_ranking(metrics, self.Z[rows], y[rows])
-        X, known = self.Z[outer.rows], y[outer.rows]
-        groups = self.supervision.groups
-        grouped = None if groups is None else (groups[outer.rows], groups[rows])
-        return expect_error(metrics, X, known, self.Z[rows], y[rows], len(self.Z), grouped)
+            return expect_judgements(metrics, X, unseen.given)
+        codes, groups = self.supervision.codes, self.supervision.groups
+        parts = []
+        for metrics, split in folds:
+            random_state = np.random.RandomState(self.seed)
+            rows = sample(split.unseen_rows, _MAX_OUTER_ROWS, random_state)
+            parts.append(Fold(metrics, X, codes, split.rows, rows, groups))
+        if self.goal == "ranking" or first.whole_classes:
+            return expect_ranking(parts, whole_classes=first.whole_classes)
+        return expect_error(parts, len(X))
 
     def warning_message(self, history: History, metric: Metric) -> str:
-        """Warn of candidates that there was no time for."""
+        """Warn of equal rows, and of candidates that there was no time for."""
+        if not self.Z.any():
+            return "All rows are equal: every distance is zero, and there is nothing to learn."
         names = [each.name for each in self.candidates if each.note in (_NO_TIME, _TOO_SLOW)]
         if not names:
             return ""
@@ -338,7 +386,7 @@ class AutoProblem(Problem):
         )
 
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
-        """Weights, leaderboard, and what to expect."""
+        """Weights and leaderboard."""
         everyone = sorted(self.candidates, key=lambda each: -each.value)
         weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.choice}
         return {
@@ -354,7 +402,6 @@ class AutoProblem(Problem):
                 }
                 for each in everyone
             ],
-            "expected_": self.expected,
         }
 
 

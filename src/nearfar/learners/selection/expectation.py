@@ -1,19 +1,22 @@
 """What to expect of a metric on new data, with an interval.
 
-    labels      error of the vote of the three nearest training rows; to rank, MAP@R of the
-                held-out rows among each other
+    labels      error of the vote of the three nearest training rows; to rank, MAP@R among them
+    classes     MAP@R of rows of new classes among as many rows and classes as there are in all
     triplets    weighted share in the wrong order
     pairs       probability that a dissimilar pair is nearer than a similar one
 
-Held-out rows are not there to vote: errors are extrapolated to all rows (`expect_error`). Queries
-of one class, rows of one group, and judgements that share rows, are not independent: their
-intervals allow for that.
+A level depends on how many rows there are to find. Held-out rows are not there to vote: errors are
+extrapolated to all rows (`expect_error`). Rows of new classes are ranked among all rows, of which
+those that were learned from may be easier or harder to tell apart (`_precisions`). Queries of one
+class, rows of one group, and judgements that share rows, are not independent: their intervals allow
+for that.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,15 +29,17 @@ from nearfar.evaluate.measures import (
     ERROR,
     MAP_AT_R,
     PAIR_AUC,
+    ROW_NOISE,
     TRIPLET_ACCURACY,
     HeldOutJudgements,
 )
 from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.overlap import OverlappingJudgements
-from nearfar.evaluate.retrieval import average_precisions
+from nearfar.learners.selection.held_out import sample
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import bars, fragment
-from nearfar.typing import Floats, Ints
+from nearfar.runtime.quoting import counted
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 # Neighbours that vote, as in comparisons.
 _NEIGHBORS = 3
@@ -47,6 +52,23 @@ _HALVES = 20
 
 # Smallest ratio of the errors with all and with half of the rows.
 _STEEPEST = 0.5
+
+# That ratio where rows do not tell: over the regimes of `benchmarks/claims.py`, it is 0.89 to 0.99.
+_USUAL_FALL = 0.97
+
+# Standard errors by which an error must differ from that to count: folds are drawn, too.
+_BEYOND = 2.0
+
+# Variance of an error, relative to that of independent rows: which rows vote is chance, too, and
+# all folds share them.
+_VOTER_NOISE = 1.3
+
+# The most rows to rank among: a ranking of all of them takes seconds.
+_LARGEST_GALLERY = 10_000
+
+# How many rows of new classes one of a known class may stand for, or the inverse. Rankings go this
+# many times as deep as needed.
+_MOST_WEIGHT = 4.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +90,11 @@ class Expected:
         The measure without learning, on the same data.
     n : int
         Number of rows or constraints that it was measured on.
+    baseline_low, baseline_high : float
+        90 % confidence interval of the baseline.
+    rows, classes : int
+        Size of the gallery that the measure is for; 0 for judgements. Among more classes, MAP@R is
+        lower.
     """
 
     measure: str
@@ -76,6 +103,10 @@ class Expected:
     high: float
     baseline: float
     n: int
+    baseline_low: float = 0.0
+    baseline_high: float = 1.0
+    rows: int = 0
+    classes: int = 0
 
     @property
     def before(self) -> float:
@@ -86,10 +117,13 @@ class Expected:
     def __str__(self) -> str:
         write = (MAP_AT_R if self.measure == MAP_AT_R.label else ERROR).write
         value, low, high, baseline = map(write, (self.value, self.low, self.high, self.baseline))
+        among = f" among {counted(self.rows, 'row')}" if self.rows else ""
+        if self.measure == MAP_AT_R.label and self.rows:
+            among += f" of {counted(self.classes, 'class')}"
         objects = ", on new judgements of these objects" if self.of_judgements else ""
         return (
-            f"{self.measure} {value} (90 % interval {low} to {high}); {baseline} without learning"
-            f"{objects}"
+            f"{self.measure} {value}{among} (90 % interval {low} to {high}); {baseline} "
+            f"({write(self.baseline_low)} to {write(self.baseline_high)}) without learning{objects}"
         )
 
     @property
@@ -103,77 +137,170 @@ class Expected:
         return fragment("Expected on new data", [str(self)], bars(values, write))
 
 
-def expect_error(
-    metrics: tuple[Metric, Metric],
-    X: Floats,
-    y: Ints,
-    test: Floats,
-    y_test: Ints,
-    n_rows: int,
-    groups: tuple[Ints, Ints] | None = None,
-) -> Expected:
-    """Error of nearest neighbours among `n_rows` rows, of which X are some.
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Rows that metrics were learned from, and rows that played no part in that.
 
-    The metrics are the one without learning, and the learned one. `groups` are those of the rows of
-    X, and of the test rows.
+    Attributes
+    ----------
+    metrics : tuple of Metric
+        Without learning, and learned.
+    X : array of shape (n_samples, n_features)
+    y : array of int of shape (n_samples,)
+        Classes; rows of class -1 do not count.
+    known, unseen : array of int
+        Rows of X.
+    groups : array of int of shape (n_samples,) or None
     """
-    growth, n = n_rows / len(X), len(test)
-    known = None if groups is None else groups[0]
-    baseline, value = (
-        _extrapolated_error(_nearest(metric, X, test), y, y_test, growth, known)
-        for metric in metrics
-    )
-    variance = value * (1 - value) / n
-    if groups is None:
-        return Expected(ERROR.label, value, *mean_interval(value, variance, n), baseline, n)
-    wrong = majority(y[_nearest(metrics[1], X, test)[:, :_NEIGHBORS]]) != y_test
-    between, n_groups = group_variance(wrong - wrong.mean(), groups[1])
-    independent = float(wrong.mean() * (1 - wrong.mean())) / n
-    variance *= max(1.0, between / independent) if independent > 0 else n / n_groups
-    interval = mean_interval(value, variance, n_groups, grouped=True)
-    return Expected(ERROR.label, value, *interval, baseline, n)
+
+    metrics: tuple[Metric, Metric]
+    X: Floats
+    y: Ints
+    known: Ints
+    unseen: Ints
+    groups: Ints | None = None
+
+    def gallery(self, *, whole_classes: bool) -> Ints:
+        """Return the rows that unseen ones are ranked among: all, or those learned from."""
+        rows = np.flatnonzero(self.y >= 0) if whole_classes else self.known
+        return sample(rows, _LARGEST_GALLERY, np.random.RandomState(0), self.y[rows])
+
+    def nearest(self, metric: Metric, gallery: Ints, k: int) -> Ints:
+        """Return the rows of a gallery nearest to each unseen row but itself, nearest first."""
+        inside = np.isin(self.unseen, gallery).any()
+        depth = min(k + int(inside), len(gallery))
+        out = np.empty((len(self.unseen), depth), dtype=np.intp)
+        for rows, part in metric.spaces(self.X[self.unseen]):
+            search = NearestNeighbors(n_neighbors=depth, algorithm="brute")
+            search.fit(part.transform(self.X[gallery]))
+            queries = part.transform(self.X[self.unseen[rows]])
+            out[rows] = gallery[search.kneighbors(queries, return_distance=False)]
+        if not inside:
+            return out
+        # Of copies of a row, another one may come first: the row itself goes to the end.
+        own = out == self.unseen[:, None]
+        return np.take_along_axis(out, np.argsort(own, axis=1, kind="stable"), axis=1)[:, :-1]
 
 
-def _nearest(metric: Metric, X: Floats, test: Floats) -> Ints:
-    """Return the rows of X nearest to each test row, the nearest first."""
-    k = min(_NEARBY, len(X))
-    out = np.empty((len(test), k), dtype=np.intp)
-    for rows, part in metric.spaces(test):
-        search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(part.transform(X))
-        out[rows] = search.kneighbors(part.transform(test[rows]), return_distance=False)
-    return out
+def expect_error(folds: Sequence[Fold], n_rows: int) -> Expected:
+    """Error of nearest neighbours among `n_rows` rows, on the unseen rows of all folds.
 
-
-def _extrapolated_error(
-    nearest: Ints, y: Ints, y_test: Ints, growth: float, groups: Ints | None
-) -> float:
-    """Return the error with `growth` times as many rows to vote.
-
-    Errors fall like a power of the number of rows. The exponent comes from random halves of them,
-    or of their groups.
+    Errors fall like a power of the number of rows. The mean error with random halves of the rows,
+    or of their groups, is less noisy than that with all of them, which counts as far as it differs
+    beyond noise from what halves let expect.
     """
-    groups = np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
-    error = float((majority(y[nearest[:, :_NEIGHBORS]]) != y_test).mean())
     random_state = np.random.RandomState(0)
-    halved = []
-    for _ in range(_HALVES):
-        left_out = (random_state.uniform(size=int(groups.max()) + 1) < 0.5)[groups]
-        first = np.argsort(left_out[nearest], axis=1, kind="stable")[:, :_NEIGHBORS]
-        voters = y[np.take_along_axis(nearest, first, axis=1)]
-        halved.append((majority(voters) != y_test).mean())
-    fall = min(1.0, max(_STEEPEST, error / (float(np.mean(halved)) or 1.0)))
-    return error * fall ** math.log2(growth)
+    wrong: list[Matrix] = []
+    halved: list[Matrix] = []
+    for fold in folds:
+        y, actual = fold.y, fold.y[fold.unseen]
+        group = np.arange(len(y)) if fold.groups is None else fold.groups
+        nearest = [fold.nearest(metric, fold.known, _NEARBY) for metric in fold.metrics]
+        votes = [majority(y[each[:, :_NEIGHBORS]]) for each in nearest]
+        wrong.append(np.array(votes != actual, dtype=np.float64))
+        total = np.zeros((len(fold.metrics), len(actual)))
+        for _ in range(_HALVES):
+            left_out = (random_state.uniform(size=int(group.max()) + 1) < 0.5)[group]
+            for place, each in enumerate(nearest):
+                first = np.argsort(left_out[each], axis=1, kind="stable")[:, :_NEIGHBORS]
+                voters = y[np.take_along_axis(each, first, axis=1)]
+                total[place] += majority(voters) != actual
+        halved.append(total / _HALVES)
+    growth = n_rows / float(np.mean([len(fold.known) for fold in folds]))
+    groups = None
+    if folds[0].groups is not None:
+        groups = np.concatenate([np.asarray(fold.groups)[fold.unseen] for fold in folds])
+    baseline, learned = (
+        _extrapolated(own, half, growth, groups)
+        for own, half in zip(np.hstack(wrong), np.hstack(halved), strict=True)
+    )
+    n_classes = len(np.unique(folds[0].y))
+    n = sum(len(fold.unseen) for fold in folds)
+    return Expected(ERROR.label, *learned, baseline[0], n, *baseline[1:], n_rows, n_classes)
 
 
-def expect_ranking(metrics: tuple[Metric, Metric], X: Floats, y: Ints) -> Expected:
-    """MAP@R of rows among each other; the interval is over classes."""
-    precisions = [average_precisions(metric, X, y) for metric in metrics]
-    counted = np.isfinite(precisions[0])
-    baseline, values = (each[counted] for each in precisions)
-    value = float(values.mean())
-    variance, n_classes = group_variance(values - value, y[counted])
-    interval = mean_interval(value, CLASS_NOISE * variance, n_classes, grouped=True)
-    return Expected(MAP_AT_R.label, value, *interval, float(baseline.mean()), len(values))
+def _extrapolated(
+    wrong: Vector, halved: Vector, growth: float, groups: Ints | None
+) -> tuple[float, float, float]:
+    """Return the error with `growth` times as many rows to vote, and its interval."""
+    n, error, of_half = len(wrong), float(wrong.mean()), float(halved.mean())
+    each = np.arange(n) if groups is None else groups
+    noise, _ = group_variance(wrong - halved - (error - of_half), each)
+    surprise = error - _USUAL_FALL * of_half
+    counts = max(0.0, 1 - _BEYOND**2 * noise / surprise**2) if surprise else 0.0
+    level = _USUAL_FALL * of_half + counts * surprise
+    fall = min(1.0, max(_STEEPEST, level / (of_half or 1.0)))
+    value = level * fall ** math.log2(growth)
+    variance = _VOTER_NOISE * value * (1 - value) / n
+    if groups is None:
+        return value, *mean_interval(value, variance, n)
+    between, n_groups = group_variance(wrong - error, groups)
+    independent = error * (1 - error) / n
+    variance *= max(1.0, between / independent) if independent > 0 else n / n_groups
+    return value, *mean_interval(value, variance, n_groups, grouped=True)
+
+
+def expect_ranking(folds: Sequence[Fold], *, whole_classes: bool) -> Expected:
+    """MAP@R of unseen rows: those of new classes among all rows, others among the known ones."""
+    y, groups = folds[0].y, folds[0].groups
+    queries = np.concatenate([fold.unseen for fold in folds])
+    results = []
+    for place in range(2):
+        values = _precisions(folds, place, whole_classes=whole_classes)
+        able = np.isfinite(values)
+        values, rows = values[able], queries[able]
+        value = float(values.mean())
+        if whole_classes:
+            variance, n = group_variance(values - value, y[rows])
+            variance *= CLASS_NOISE
+        else:
+            variance, n = ROW_NOISE * float(values.var()) / len(values), len(values)
+            if groups is not None:
+                between, n = group_variance(values - value, groups[rows])
+                variance = max(variance, between)
+        grouped = whole_classes or groups is not None
+        results.append((value, *mean_interval(value, variance, n, grouped=grouped)))
+    baseline, learned = results
+    gallery = folds[0].gallery(whole_classes=whole_classes)
+    size = len(gallery), len(np.unique(y[gallery]))
+    return Expected(MAP_AT_R.label, *learned, baseline[0], len(values), *baseline[1:], *size)
+
+
+def _precisions(folds: Sequence[Fold], place: int, *, whole_classes: bool) -> Vector:
+    """Return the average precision at R of each unseen row by one of the metrics; nan if R is 0.
+
+    Rows of new classes are ranked among all rows, but new data would be ranked among other new
+    classes. A metric tells classes that it was learned from apart better or worse than others: each
+    of their rows counts as so many rows as makes them as frequent among the first R as rows of
+    other new classes.
+    """
+    rankings = []
+    # Rows of other classes among the first R, and in all: of new classes, and of known ones.
+    near, there = np.zeros(2), np.zeros(2)
+    for fold in folds:
+        gallery, actual = fold.gallery(whole_classes=whole_classes), fold.y[fold.unseen]
+        known = np.isin(np.arange(len(fold.y)), fold.known)
+        sizes = np.bincount(fold.y[gallery], minlength=int(fold.y.max()) + 1)
+        relevant = sizes[actual] - np.isin(fold.unseen, gallery)
+        depth = int(relevant.max() * (_MOST_WEIGHT if whole_classes else 1))
+        found = fold.nearest(fold.metrics[place], gallery, max(depth, 1))
+        hits, of_known = fold.y[found] == actual[:, None], known[found]
+        others = ~hits & (np.arange(found.shape[1]) < relevant[:, None])
+        near += (others & ~of_known).sum(), (others & of_known).sum()
+        n_known = int(known[gallery].sum())
+        there += (len(gallery) - n_known - sizes[actual]).sum(), n_known * len(actual)
+        rankings.append((hits, of_known, relevant))
+    weight = 1.0
+    if whole_classes and near.all():
+        ratio = float(near[0] / there[0] / (near[1] / there[1]))
+        weight = min(_MOST_WEIGHT, max(1 / _MOST_WEIGHT, ratio))
+    values = []
+    for hits, of_known, relevant in rankings:
+        position = np.cumsum(np.where(of_known & ~hits, weight, 1.0), axis=1)
+        counts = hits & (position <= relevant[:, None])
+        precision = np.where(counts, np.cumsum(hits, axis=1) / position, 0.0).sum(axis=1)
+        values.append(precision / np.where(relevant > 0, relevant, np.nan))
+    return np.concatenate(values)
 
 
 def expect_judgements(
@@ -182,10 +309,11 @@ def expect_judgements(
     """Weighted share of triplets in the wrong order, or of similar pairs that are farther."""
     triplets = isinstance(judgements, Triplets)
     measure = TRIPLET_ACCURACY if triplets else PAIR_AUC
-    baseline, losses = (
-        measure.losses(HeldOutJudgements(metric, X, judgements)) for metric in metrics
-    )
+    overlapping = OverlappingJudgements.of(judgements)
+    results = []
+    for metric in metrics:
+        losses = measure.losses(HeldOutJudgements(metric, X, judgements))
+        results.append((float(losses.mean()), *overlapping.interval(losses)))
+    baseline, learned = results
     name = "triplet error" if triplets else "pair error"
-    interval = OverlappingJudgements.of(judgements).interval(losses)
-    value = float(losses.mean())
-    return Expected(name, value, *interval, float(baseline.mean()), len(judgements))
+    return Expected(name, *learned, baseline[0], len(judgements), *baseline[1:])

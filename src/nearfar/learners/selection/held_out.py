@@ -26,6 +26,7 @@ from scipy.special import expit
 
 from nearfar.constraints import Pairs, Supervision, Triplets
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.sorted_rows import place_in_run
 from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Vector
 
@@ -401,12 +402,14 @@ def held_out_parts(
                 kind = HeldOutTriplets if unseen.kind == "triplets" else HeldOutPairs
                 held_out = kind(X, unseen.given)
         elif len(split.unseen_rows) and len(rows):
-            rows = sample(rows, max_rows or len(rows), random_state)
+            codes = supervision.codes
+            rows = sample(rows, max_rows or len(rows), random_state, codes[rows])
             whole = split.whole_classes
-            gallery = sample(split.unseen_rows if whole else rows, MAX_GALLERY, random_state)
+            gallery = split.unseen_rows if whole else rows
+            gallery = sample(gallery, MAX_GALLERY, random_state, codes[gallery])
             queries = sample(gallery if whole else split.unseen_rows, MAX_QUERIES, random_state)
             aim: Goal = "ranking" if whole else goal or "neighbors"
-            held_out = HeldOutRows.among(X, supervision.codes, queries, gallery, aim)
+            held_out = HeldOutRows.among(X, codes, queries, gallery, aim)
             known = supervision.restrict(rows)
         if held_out is not None:
             yield Part(rows, known, held_out)
@@ -415,8 +418,28 @@ def held_out_parts(
             return
 
 
-def sample(items: Ints, size: int, random_state: np.random.RandomState) -> Ints:
-    """Return at most `size` of the items, in their order."""
+def sample(
+    items: Ints, size: int, random_state: np.random.RandomState, classes: Ints | None = None
+) -> Ints:
+    """Return at most `size` of the items, in their order.
+
+    Two of each of the `classes` are always among them, or as many classes as there is room for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.learners.selection.held_out import sample
+    >>> classes = np.repeat([0, 1], [95, 5])
+    >>> rows = sample(np.arange(100), 4, np.random.RandomState(0), classes)
+    >>> classes[rows]
+    array([0, 0, 1, 1])
+    """
     if len(items) <= size:
         return items
-    return items[np.sort(random_state.choice(len(items), size, replace=False))]
+    chosen = random_state.permutation(len(items))
+    if classes is not None:
+        _, first, place = np.unique(classes[chosen], return_index=True, return_inverse=True)
+        by_class = np.argsort(first[place], kind="stable")
+        two_of_each = chosen[by_class[place_in_run(first[place][by_class]) < 2]]
+        chosen = np.append(two_of_each, chosen[~np.isin(chosen, two_of_each)])
+    return items[np.sort(chosen[:size])]
