@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -129,6 +131,19 @@ def test_a_person_who_answers_at_random_is_found():
     assert careful.weight > 0.9
     assert careful.notes == ()
     assert careless.weight < careful.weight
+
+
+def test_many_people_get_different_questions_of_few_fits(learned, monkeypatch):
+    chooser, pending, fits = copy.deepcopy(learned), [], []
+    score = chooser.scores
+    monkeypatch.setattr(chooser, "scores", lambda *given: fits.append(1) or score(*given))
+    while len(pending) < 150:
+        pending.append(chooser.next(pending=pending))
+    chosen = [question.key for question in pending if question.origin == "chosen"]
+    assert len(set(chosen)) == len(chosen) > 75
+    assert len(fits) < len(chosen) / 2
+    chooser.next(pending=pending[:3])
+    assert chooser._stock == []
 
 
 def test_removed_answers_are_forgotten():

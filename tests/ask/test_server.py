@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,7 +19,7 @@ from starlette.testclient import TestClient
 
 from ask.conftest import Server, make_collection
 from nearfar.ask.server import LARGEST_BODY, make_app
-from nearfar.ask.store import OPEN
+from nearfar.ask.store import OPEN, StoreError
 
 MARKUP = "<script>alert(1)</script>"
 
@@ -77,6 +78,23 @@ def test_people_have_their_own_questions(client, collection):
     refused = client.post(f"{homes[0]}/answer", json={"question": other, "answer": "left"})
     assert refused.status_code == 400
     assert {each.asked.person for each in collection.store.answers()} == {"Ann", "Ben"}
+
+
+def test_answers_at_the_same_time_are_stored_once_each(tmp_path):
+    people = [f"person {n}" for n in range(20)]
+    collection = make_collection(tmp_path / "answers.db", people=people)
+
+    def answer(person):
+        asked = collection.questions(person)[0]
+        with pytest.raises(StoreError, match="no such question"):
+            collection.answer(person, "none", "left", None)
+        return [collection.answer(person, asked.id, "left", 1.0) for _ in range(2)]
+
+    with ThreadPoolExecutor(20) as threads:
+        assert list(threads.map(answer, people)) == [[True, False]] * 20
+    assert sorted(each.asked.person for each in collection.store.answers()) == sorted(people)
+    assert sorted(j.person for j in collection.chooser.judgements) == sorted(people)
+    collection.store.close()
 
 
 @pytest.mark.parametrize("path", ["/a/guess", "/a/guess/questions", "/results/guess", "/a/", "/b"])

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
 from nearfar import Metric, Pairs, evaluate
+from nearfar.metrics.learned_from import save_learned
 from verification.populations import all_pairs, population
 
 VERIFY = ["verify", "metric.safetensors", "rows.npy"]
@@ -161,6 +163,18 @@ def test_a_target(document, run, people, target):
     assert "pairs of 60 classes: false match rate" in text
     assert not document(*people)["chosen_here"]
     assert document(*people)["threshold"] == point["threshold"]
+
+
+def test_rows_that_the_metric_was_learned_from_certify_nothing(run, people):
+    """The file has digests of what it was learned from."""
+    X = np.load("people.npy")
+    save_learned(Metric.identity(8), Path("people.safetensors"), X[::3])
+    said = run(*people, "--target", "eer").stderr
+    assert "100 % of the rows that the metric was learned from are in these pairs" in " ".join(
+        said.split()
+    )
+    save_learned(Metric.identity(8), Path("people.safetensors"), X + 1.0)
+    assert "learned from" not in run(*people, "--target", "eer").stderr
 
 
 @pytest.mark.parametrize("target", ["eer", "false_match=10,false_non_match=1,prior=0.01"])

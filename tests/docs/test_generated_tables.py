@@ -38,8 +38,9 @@ def test_results_are_those_of_todays_defaults(name):
             assert row["parameters"] == {key: repr(value) for key, value in today.items()}, row
 
 
-def test_claims_are_those_of_todays_parameters():
-    benchmark = runpy.run_path(str(ROOT / "benchmarks/claims.py"))
+@pytest.mark.parametrize("name", ["claims", "claims_features"])
+def test_claims_are_those_of_todays_parameters(name):
+    benchmark = runpy.run_path(str(ROOT / f"benchmarks/{name}.py"))
     today = benchmark["parameters"]()
     assert benchmark["stored"]()
     assert all(row["parameters"] == today for row in benchmark["stored"]())

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 
-from nearfar import LDA, RCA, BoostMetric, MetricNeighborsClassifier, MixtureNCA
+from nearfar import LDA, RCA, AutoMetric, BoostMetric, MetricNeighborsClassifier, MixtureNCA
 from nearfar.evaluate.neighbor_votes import Reliability, class_shares
 from nearfar.neighbors.calibration import cross_fitted
 
@@ -114,3 +114,11 @@ def test_nothing_can_be_left_out():
     classifier.fit([[0.0], [0.1], [1.0]], [0, 0, 1])
     assert classifier.reliability_ is None
     assert classifier.predict_proba([[0.1]]).tolist() == [[1.0, 0.0]]
+
+
+def test_rows_that_a_learner_puts_aside_are_enough(monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    monkeypatch.setattr("nearfar.neighbors.classifier.cross_fitted", None)
+    classifier = MetricNeighborsClassifier(AutoMetric(candidates=["RCA", "LDA"])).fit(X, y)
+    assert classifier.reliability_.counted.sum() == len(classifier.learner_.held_out_votes_[1])
+    assert classifier.reliability_.right.sum() > 0.9 * classifier.reliability_.counted.sum()

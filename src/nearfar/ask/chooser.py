@@ -56,9 +56,6 @@ _RANDOM_FIRST, _RANDOM_FIRST_OF_OBJECT = 4, 2
 # With so many questions being asked, one more is chosen at a time, for the next who asks: an answer
 # among many changes little, and choosing for each of 200 people would keep them waiting.
 _PENDING_FOR_ONE = 10
-# These others are drawn in proportion to this power of their information, because the best are
-# alike: Kirsch et al., "Stochastic batch acquisition", TMLR 2023.
-_POWER = 1.0
 # Answers of the same person between a question and its repeat.
 _BETWEEN = 8
 
@@ -213,8 +210,10 @@ class Chooser:
         scores = self.scores(model, candidates, pool)
         best = candidates[int(scores.argmax())]
         if more:
-            power = np.log(scores) + self._random.gumbel(size=len(scores)) / _POWER
-            others = {self._key(row): row for row in candidates[np.argsort(-power)[:more]]}
+            # Drawn in proportion to their information, because the best are alike: Kirsch et al.,
+            # "Stochastic batch acquisition", TMLR 2023.
+            drawn = np.log(scores + np.finfo(float).tiny) + self._random.gumbel(size=len(scores))
+            others = {self._key(row): row for row in candidates[np.argsort(-drawn)[:more]]}
             others.pop(self._key(best), None)
             self._stock = list(others.values())
         return self._shuffled(best, CHOSEN)

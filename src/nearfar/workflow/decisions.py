@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.constraints import Pairs
 from nearfar.evaluate import Verification, verification, verification_curve
-from nearfar.metrics.learned_from import Threshold, save_threshold, stored_threshold
+from nearfar.metrics.learned_from import (
+    Threshold,
+    save_threshold,
+    share_learned_from,
+    stored_threshold,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
@@ -156,6 +161,12 @@ def decide_pairs(
         classes = joined_classes(pairs)
         if rows.y is not None:
             classes = np.unique(rows.labels, return_inverse=True)[1][pairs.index]
+        if share := share_learned_from(path, rows.X[np.unique(pairs.index)]):
+            note(
+                f"{100 * share:.0f} % of the rows that the metric was learned from are in these "
+                "pairs: on others, errors may be larger than certified. Give pairs of other rows.",
+                warning=True,
+            )
         evidence = PairEvidence(metric.pair_distances(rows.X, pairs), pairs, classes)
         aim = parse_target(target)
         point = choose_threshold(evidence, aim, confidence=confidence, prevalence=prevalence)

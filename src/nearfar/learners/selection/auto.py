@@ -25,6 +25,7 @@ from nearfar.runtime import parameters
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.notebook_html import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import choice, integer, number, optional
+from nearfar.typing import Ints
 
 
 @learner
@@ -66,6 +67,10 @@ class AutoMetric(ShowsFit, MetricLearner):
         What to expect on new data: the measure on data that played no part, the number of rows and
         classes that it is for, its 90 % interval, and the same for Euclidean distance. None if
         there are too few data to put aside.
+    held_out_votes_ : tuple of arrays or None
+        For the rows that were put aside, classes of the nearest rows that a metric was learned
+        from, the nearest first, and their own; as numbers. Probabilities come from them
+        (`MetricNeighborsClassifier`). None if there are none, or if their classes are new.
     history_ : History
         An iteration is a candidate; the objective is the mean negative log-likelihood of held-out
         data under the best blend so far.
@@ -134,10 +139,13 @@ class AutoMetric(ShowsFit, MetricLearner):
         super()._fit_problem(problem, prepared, data, method, selection, inputs, mined)
         assert isinstance(problem, AutoProblem)
         self.expected_: Expected | None = None
+        self.held_out_votes_: tuple[Ints, Ints] | None = None
         if problem.factor_of_known is not None:
             builder = replace(builder_of(problem, prepared, method), span=None)
             metrics = prepared.scaler.euclidean, builder.build(problem.factor_of_known)
-            self.expected_ = problem.expected(data.X, self._folds(problem, metrics, data, method))
+            folds = list(self._folds(problem, metrics, data, method))
+            self.expected_ = problem.expected(data.X, folds)
+            self.held_out_votes_ = problem.held_out_votes(data.X, folds)
 
     def _folds(
         self, problem: AutoProblem, metrics: tuple[Metric, Metric], data: Data, method: FitMethod

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +51,7 @@ from nearfar.learners.selection.held_out import (
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import OutOfTimeError, WorkClock, deadline, early_stop
 from nearfar.runtime.history import History, Iteration, Iterations
-from nearfar.typing import Floats, Matrix
+from nearfar.typing import Floats, Ints, Matrix
 
 # What is put aside: more makes the expectation sharper and the trial metrics worse, and from fewer
 # rows or constraints an interval says nothing.
@@ -68,6 +68,8 @@ _ENOUGH_CLASSES = 30
 # Rows of trial fits and of the outer part; their cost is bounded whatever the size of the data.
 _MAX_TRIAL_ROWS = 2000
 _MAX_OUTER_ROWS = 2000
+# Neighbours whose votes are kept, for probabilities with as many voters.
+_VOTERS = 15
 
 # Share of the budget for cross-fitting; two fits of the blend follow.
 _SEARCH_SHARE = 0.45
@@ -352,13 +354,28 @@ class AutoProblem(Problem):
             candidate.weight /= total
         return self._sum([(metric, candidate.weight) for metric, candidate in terms], data.X)
 
-    def expected(self, X: Floats, folds: Iterable[tuple[tuple[Metric, Metric], Split]]) -> Expected:
+    def held_out_votes(
+        self, X: Floats, folds: Sequence[tuple[tuple[Metric, Metric], Split]]
+    ) -> tuple[Ints, Ints] | None:
+        """Return classes of the known rows nearest to unseen ones, and theirs; None for others."""
+        if self.supervision.kind != "labels" or folds[0][1].whole_classes:
+            return None
+        y, votes, actual = self.supervision.codes, [], []
+        for (_, metric), split in folds:
+            known = split.rows[y[split.rows] >= 0]
+            rows = sample(split.unseen_rows, _MAX_OUTER_ROWS, np.random.RandomState(self.seed))
+            fold = Fold((metric, metric), X, y, known, rows[y[rows] >= 0])
+            votes.append(y[fold.nearest(metric, known, _VOTERS)])
+            actual.append(y[fold.unseen])
+        k = min(each.shape[1] for each in votes)
+        return np.vstack([each[:, :k] for each in votes]), np.concatenate(actual)
+
+    def expected(self, X: Floats, folds: Sequence[tuple[tuple[Metric, Metric], Split]]) -> Expected:
         """Return what to expect on new data.
 
         Each fold has the metrics of rows of X without and with learning, and what they were
         learned from.
         """
-        folds = list(folds)
         metrics, first = folds[0]
         unseen: Any = first.unseen
         if unseen.listed:
