@@ -20,7 +20,7 @@ from nearfar.comparison.gains import PRIOR_MEAN, Gain, Observed, expected_gains,
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.verdict import CLEAR, EVEN, PROBABLE, Category, Verdict, categorise
 from nearfar.comparison.verdict_wording import search_headline
-from nearfar.evaluate.intervals import group_variance, value_interval
+from nearfar.evaluate.intervals import value_interval
 from nearfar.evaluate.measures import NDCG, JudgedSearches, search_measures
 from nearfar.retrieval.adapter_choice import Answers
 from nearfar.retrieval.ranking import Ranking
@@ -68,6 +68,16 @@ class SearchResult:
     def means(self) -> dict[str, float]:
         """Mean of each measure."""
         return {measure: float(values.mean()) for measure, values in self.values.items()}
+
+    def counted(self, measure: str) -> Vector:
+        """Return the values of queries or, if there are groups, the mean of each group.
+
+        Queries for one popular document would otherwise decide on searches for unseen ones.
+        """
+        if self.groups is None:
+            return self.values[measure]
+        code = np.unique(self.groups, return_inverse=True)[1]
+        return np.bincount(code, self.values[measure]) / np.bincount(code)
 
     def interval(self, measure: str) -> tuple[float, float]:
         """Return the 90 % interval of the mean of a measure."""
@@ -233,11 +243,9 @@ class SearchComparison(ResultsTable[SearchResult]):
 
     def _observed(self, one: SearchResult, other: SearchResult) -> Observed:
         """How much better one search is than another, on the same queries."""
-        difference = one.values[self.measure] - other.values[self.measure]
-        if one.groups is None:
-            return observe_rows(difference, NDCG.gain_noise)
-        variance, n = group_variance(difference - difference.mean(), one.groups)
-        return Observed(float(difference.mean()), NDCG.gain_noise * variance + 1 / n**2, n)
+        return observe_rows(
+            one.counted(self.measure) - other.counted(self.measure), NDCG.gain_noise
+        )
 
     def _harm(self, untouched: SearchResult, result: SearchResult) -> float:
         """How sure it is that untouched vectors are better: the same with the roles exchanged."""
@@ -263,7 +271,7 @@ class SearchComparison(ResultsTable[SearchResult]):
         if name not in results or name == self.untouched.name:
             return None
         untouched, result = results[self.untouched.name], results[name]
-        before, after = untouched.means[self.measure], result.means[self.measure]
+        before, after = (float(r.counted(self.measure).mean()) for r in (untouched, result))
         observed = self._observed(result, untouched)
         # Searches for unseen documents are not expected to gain, so that losses are estimated as
         # gains are.
