@@ -1,12 +1,12 @@
 """What the page of questions states, beside the truth.
 
-The people of `benchmarks/ask_choosing.py` answer chosen questions, of which 20 % are random. After some
-answers (a number drawn between 80 and 300), the agreement on random questions and how the last 50
-answers changed it are stated with 90 % intervals. The truth is the agreement with people's answers
-to 3,000 test questions, which nobody was asked, of a fit to all answers, and of one without the
-last 50. The interval of the change was settled on shoes and simulated, and not on isotropic. Nobody
-goes by the side here, so that every note about that is a false alarm; notes are counted at every
-fifth answer, as on the page.
+The people of `benchmarks/ask_choosing.py` answer chosen questions, of which 20 % are random. After
+some answers (a number drawn between 80 and 300), the agreement on random questions and how the last
+50 answers changed it are stated with 90 % intervals. The truth is the agreement with people's
+answers to 3,000 test questions, which nobody was asked, of a fit to all answers, and of one without
+the last 50. The interval of the change was settled on shoes and simulated, and not on isotropic.
+Nobody goes by the side here, so that every note about that is a false alarm; notes are counted at
+every fifth answer, as on the page.
 
 The same people then go by the side in a share of their answers, and the table of raters has the
 share of them that is noticed, and their mean weight.
