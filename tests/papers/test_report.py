@@ -31,17 +31,19 @@ def test_the_figure_is_the_one_that_the_results_give(written):
     assert report.FIGURE.read_text("utf-8") == written[1], "Run `python -m papers report`."
 
 
-SHARED = ("cell", "table", "split_rule", "k", "parameters", "vote")
+SHARED = ("cell", "table", "split_rule", "k", "parameters", "vote", "ties")
 """What runs have in common that readings share."""
 
 
 def test_every_number_of_the_tables_is_stored_or_printed():
     means, settings = set(), defaultdict(lambda: defaultdict(dict))
+    confirmed = dict(results.same_code())
     for line in results.read():
-        key = line["cell"], line["reading"], line["variant"]
-        settings[key][line["code"]][line["run"]] = line["value"]
-        shared = [line.get(name) for name in SHARED]
-        settings["of any reading"][repr(shared) + line["code"]][line["run"]] = line["value"]
+        key = line["cell"], line["reading"], line["variant"], line.get("ties")
+        shared = repr([line.get(name) for name in SHARED])
+        for code in {line["code"], confirmed.get(line["code"], line["code"])}:
+            settings[key][code][line["run"]] = line["value"]
+            settings["of any reading"][shared + code][line["run"]] = line["value"]
     for by_code in settings.values():
         means |= {f"{np.mean(list(values.values())):.2f}" for values in by_code.values()}
     printed = {f"{cell.value:.{cell.decimals}f}" for cell in published()}
