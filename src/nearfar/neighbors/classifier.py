@@ -137,10 +137,10 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.gallery_ = Gallery(self.metric_, features_of(self.learner_, rows))
         self.classes_, self._codes = np.unique(labels, return_inverse=True)
 
-        def votes_of(seen: Ints, asked: Ints) -> Floats:
-            """Learn from some rows, and return the shares of the votes on others."""
-            own = None if known is None else known[seen]
-            learner, metric = self._learn(_safe_indexing(rows, seen), labels[seen], own)
+        def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Floats:
+            """Learn from some rows, and return the shares of the votes of others."""
+            own = None if known is None else known[learned]
+            learner, metric = self._learn(_safe_indexing(rows, learned), labels[learned], own)
             X, new = (features_of(learner, _safe_indexing(rows, part)) for part in (seen, asked))
             return self._shares(Gallery(metric, X), self._codes[seen], new)
 
