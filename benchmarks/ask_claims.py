@@ -1,21 +1,17 @@
 """What the page of questions states, beside the truth.
 
-The people of `benchmarks/ask.py` answer chosen questions, of which 20 % are random. After some
-answers (a number drawn between 80 and 300), the agreement on random questions and how the last 50
-answers changed it are stated with 90 % intervals. The truth is the agreement with people's answers
-to 3,000 test questions, which nobody was asked, of a fit to all answers, and of one without the
-last 50. The interval of the change was settled on shoes and simulated, and not on isotropic. Nobody
-goes by the side here, so that every note about that is a false alarm; notes are counted at every
-fifth answer, as on the page.
+The people of `benchmarks/ask_choosing.py` answer chosen questions, of which 20 % are random. After
+some answers (a number drawn between 80 and 300), the agreement on random questions and how the last
+50 answers changed it are stated with 90 % intervals. The truth is the agreement with people's
+answers to 3,000 test questions, which nobody was asked, of a fit to all answers, and of one without
+the last 50. The interval of the change was settled on shoes and simulated, and not on isotropic.
+Nobody goes by the side here, so that every note about that is a false alarm; notes are counted at
+every fifth answer, as on the page.
 
 The same people then go by the side in a share of their answers, and the table of raters has the
 share of them that is noticed, and their mean weight.
 
     python benchmarks/ask_claims.py [--toy] [--show] [--draws N] [--collection NAME]
-
-The stored draws were run in parts from copies of the source, so that their commit is unknown. For
-simulated, and for shoes before seed 157, rises and falls were recovered from the interval that was
-stated at that time, with 1 in place of `_ADDED`; the answers and the fits are the same.
 
 docs/reference/ask.md has the table that this prints.
 """
@@ -28,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import protocol
-from ask import People, people
+from ask_choosing import People, people
 from nearfar.ask import Chooser, Judgement
 from nearfar.ask.progress import LATELY, Rise, measure, without_looking
 from nearfar.runtime.threads import limited_threads

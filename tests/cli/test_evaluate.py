@@ -18,7 +18,8 @@ def test_labels_triplets_and_pairs(document, iris):
     learned = found["learned"]
     metric = Metric.load("metric.safetensors")
     assert learned["3-NN error"] == evaluate.leave_one_out_error(metric, *iris)
-    assert learned["MAP@R"] == evaluate.map_at_r(metric, *iris)
+    # Some rows are equally far, and their order differs.
+    assert learned["MAP@R"] == pytest.approx(evaluate.map_at_r(metric, *iris), abs=1e-3)
     triplets = pl.read_csv("triplets.csv").to_numpy()
     expected = evaluate.triplet_accuracy(metric, iris[0], triplets)
     assert learned["triplets, accuracy"] == pytest.approx(expected)

@@ -125,7 +125,7 @@ def test_report(run, folder):
         (["copies.npz", "--group", "no"], "has no array 'no'"),
         (["copies.npy", "--label", "kinds.npy", "--group", "no"], "are in another .npy file"),
         (["copies.npz", "--group", "X"], "480 rows need one group each"),
-        (["gaps.csv", "--label", "kind", "--group", "person"], "1 rows of gaps.csv have no group"),
+        (["gaps.csv", "--label", "kind", "--group", "person"], "1 row of gaps.csv without a group"),
         (["one.csv", "--label", "kind", "--group", "person"], "in the same group"),
     ],
 )

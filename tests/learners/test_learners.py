@@ -581,7 +581,7 @@ def test_angles_are_rows_of_unit_length(learner):
 EQUAL_POINTS = np.ones((6, 2)), np.array([0, 0, 0, 1, 1, 1])
 
 
-@pytest.mark.filterwarnings("ignore:Nothing was learned")
+@pytest.mark.filterwarnings("ignore:Nothing was learned", "ignore:All rows are equal")
 @each([cls for cls in LEARNERS if cls is not MixtureNCA])
 def test_equal_points_have_no_distance(cls):
     given = {"prior": "identity"} if cls in with_parameter("prior") else {}

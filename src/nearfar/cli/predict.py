@@ -68,12 +68,12 @@ def predict(
     warn_of_same_rows(train, new)
     known = read_labelled(train, numbers=numbers, label=label, ids=ids, drop=drop, metric=learned)
     asked = read_other(new, metric=learned, label=label, ids=ids, drop=drop)
-    note_learned_rows(metric, asked.X)
     if neighbors >= len(known):
         raise UserError(
             f"--neighbors {neighbors} must be less than the {len(known)} training rows."
         )
     copied = _copied_columns(new, keep)
+    note_learned_rows(metric, asked.X)
     reliability = stored_reliability(metric, known, neighbors)
     with bars() as shown:
         table = prediction_table(

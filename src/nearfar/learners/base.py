@@ -119,6 +119,9 @@ class MetricLearner(
     shrinks_without_prior: ClassVar[bool] = False
     """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
 
+    patience: ClassVar[int] = 1
+    """Stages of trial fits without an improvement after which held-out data end them."""
+
     tells_expected: ClassVar[bool] = False
     """Whether a fit always holds out data, and says what to expect on new ones."""
 

@@ -379,7 +379,7 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
                     # A part of few rows or constraints may have nothing to learn from.
                     reason = str(error).rstrip(".")
             if trials:
-                selection = best_choice(trials).selection
+                selection = best_choice(trials, learner.patience).selection
         if required and not trials:
             warnings.warn(
                 f"validation_fraction={fraction} has no effect: no trial fit succeeded ({reason}).",

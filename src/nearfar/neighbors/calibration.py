@@ -2,7 +2,7 @@
 
 A learner is fitted again without a fold of the rows, which then get votes from the others. That
 goes on until enough rows have votes: small tables are cheap, and of large ones the first fold is
-enough.
+enough. There, too, the learner is fitted to some rows only, while all others vote.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from contextlib import suppress
 import numpy as np
 
 from nearfar.constraints import Supervision, keep_copies_together
+from nearfar.learners.selection.choice import MAX_TRIAL_ROWS
+from nearfar.learners.selection.held_out import sample
 from nearfar.typing import Array, Floats, Ints
 
 _FOLDS = 5
@@ -22,14 +24,18 @@ _ENOUGH = 1000
 
 
 def cross_fitted(
-    votes_of: Callable[[Ints, Ints], Array], X: Floats, codes: Ints, groups: Ints | None = None
+    votes_of: Callable[[Ints, Ints, Ints], Array],
+    X: Floats,
+    codes: Ints,
+    groups: Ints | None = None,
 ) -> tuple[Array, Ints] | None:
     """Return votes on rows that took no part, and their classes; None if nothing can be left out.
 
     Parameters
     ----------
     votes_of : callable
-        Learns from the rows of its first argument, and returns their votes on the other rows.
+        Learns from the rows of its first argument, and returns the votes of the rows of its second
+        on those of its third.
     X : array of shape (n_samples, n_features)
     codes : array of int of shape (n_samples,)
         Classes.
@@ -45,8 +51,10 @@ def cross_fitted(
         for split in known.split(_FOLDS, np.random.RandomState(0)):
             if sum(map(len, asked)) >= _ENOUGH:
                 break
+            seen = split.rows
+            learned = sample(seen, MAX_TRIAL_ROWS, np.random.RandomState(0), codes[seen])
             # A class may have too few rows without this fold.
             with suppress(ValueError):
-                votes.append(votes_of(split.rows, split.unseen_rows))
+                votes.append(votes_of(learned, seen, split.unseen_rows))
                 asked.append(split.unseen_rows)
     return (np.concatenate(votes), codes[np.concatenate(asked)]) if asked else None

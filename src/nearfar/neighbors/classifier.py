@@ -25,7 +25,13 @@ from nearfar.metrics.search import Gallery
 from nearfar.metrics.signed_form import as_metric
 from nearfar.neighbors.calibration import cross_fitted
 from nearfar.neighbors.prediction import NeighborPredictor, Prediction
-from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
+from nearfar.numerics.missing import (
+    at_rows,
+    labelled_rows,
+    naming_remedies,
+    refuse_masked,
+    refuse_missing,
+)
 from nearfar.typing import Array, Floats, Ints
 
 
@@ -94,7 +100,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. Rows that -1 marks as unlabelled are left out, with a warning.
         groups : array-like of shape (n_samples,), optional
             What rows belong to, for instance a person. Rows of one group are never both learned
             from and left out. By default, copies of a row are a group.
@@ -106,6 +112,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         refuse_masked(X, "X")
         refuse_missing(y, "y")
+        if (labelled := labelled_rows(y)) is not None:
+            X, y, groups = at_rows(labelled, X, y, groups)
         rows: ArrayLike
         if isinstance(self.learner, Pipeline):
             validate_data(self, X, skip_check_array=True)
@@ -129,10 +137,10 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.gallery_ = Gallery(self.metric_, features_of(self.learner_, rows))
         self.classes_, self._codes = np.unique(labels, return_inverse=True)
 
-        def votes_of(seen: Ints, asked: Ints) -> Floats:
-            """Learn from some rows, and return the shares of the votes on others."""
-            own = None if known is None else known[seen]
-            learner, metric = self._learn(_safe_indexing(rows, seen), labels[seen], own)
+        def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Floats:
+            """Learn from some rows, and return the shares of the votes of others."""
+            own = None if known is None else known[learned]
+            learner, metric = self._learn(_safe_indexing(rows, learned), labels[learned], own)
             X, new = (features_of(learner, _safe_indexing(rows, part)) for part in (seen, asked))
             return self._shares(Gallery(metric, X), self._codes[seen], new)
 

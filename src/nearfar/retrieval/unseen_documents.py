@@ -57,7 +57,8 @@ def unseen_folds(
     >>> from nearfar import Relevance
     >>> from nearfar.retrieval.unseen_documents import unseen_folds
     >>> relevance = Relevance([0, 1, 2, 3], [5, 5, 6, 6])
-    >>> [sorted(map(list, fold)) for fold in unseen_folds(relevance, 2, np.random.RandomState(0))]
+    >>> folds = unseen_folds(relevance, 2, np.random.RandomState(0))
+    >>> [sorted(part.tolist() for part in fold) for fold in folds]
     [[[0, 1], [2, 3]], [[0, 1], [2, 3]]]
     """
     queries, component = relevance.queries, document_groups(relevance)

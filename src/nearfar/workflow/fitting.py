@@ -161,15 +161,15 @@ def calibrated(fit: MethodFit, table: Table) -> MethodFit:
     classes, codes = np.unique(y, return_inverse=True)
     most = min(_MOST_VOTERS, len(X) // 2)
 
-    def votes_of(rows: Ints, others: Ints) -> Ints:
+    def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Ints:
         metric: Metric | None
         if isinstance(estimator, MetricLearner):
-            groups = None if table.groups is None else table.groups[rows]
-            metric = as_metric(clone(estimator).fit(X[rows], y[rows], groups=groups).metric_)
+            groups = None if table.groups is None else table.groups[learned]
+            metric = as_metric(clone(estimator).fit(X[learned], y[learned], groups=groups).metric_)
         else:
-            metric = fit.method.learn(X[rows], y[rows])
+            metric = fit.method.learn(X[learned], y[learned])
         assert metric is not None
-        return codes[rows[Gallery(metric, X[rows]).search(X[others]).nearest(most)[1]]]
+        return codes[seen[Gallery(metric, X[seen]).search(X[asked]).nearest(most)[1]]]
 
     votes, actual = asked or cross_fitted(votes_of, X, codes, table.groups) or (None, codes)
     if votes is None:

@@ -291,7 +291,10 @@ class Learned:
         of = f"({self.fit.method.name}, {counted(len(self.table), 'row')})"
         if self.comparison is not None:
             goal = self.comparison.by_goal(self.compared_goal)
-            loss = goal.loss(next(r for r in goal.results if r.name == self.fit.method.name))
+            own = [r for r in goal.results if r.name == self.fit.method.name]
+            if not own:  # it failed in the comparison
+                return None
+            loss = goal.loss(own[0])
             label, figure = goal.measure.label, goal.measure.write(goal.measure.value(loss))
             return Stated(label, loss, f"{label} {figure} {of}")
         if (expected := self.fit.expected) is None:

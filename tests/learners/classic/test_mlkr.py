@@ -230,7 +230,7 @@ class TestScore:
 
 BAD_TARGETS = {
     "text": (np.where(Y > 100, "high", "low"), "learns from numbers"),
-    "mixed": (np.array(["high", *Y[1:]], dtype=object), "learns from numbers"),
+    "mixed": (np.array(["high", *Y[1:]], dtype=object), "text and other values"),
     "constant": (np.full(len(Y), 3.0), "All numbers in y are the same"),
     "NaN": (np.where(Y > 340, np.nan, Y), "no value in 2 rows"),
     "infinite": (np.where(Y > 340, np.inf, Y), "infinity"),

@@ -53,7 +53,9 @@ class TestGatedMetric:
         wrong = np.mean(hard.predict(X) != y)
         assert wrong == knn_error(metric, X, y, X, y)
         soft = MetricNeighborsClassifier(
-            MixtureNCA(scale="standard", n_metrics=3, random_state=0), gate="soft"
+            MixtureNCA(scale="standard", n_metrics=3, random_state=0),
+            gate="soft",
+            calibrate=False,
         ).fit(X, y)
         np.testing.assert_allclose(soft.predict_proba(X[:9]), metric.class_votes(X, y, X[:9])[1])
         classes, votes = metric.class_votes(X, y, X)

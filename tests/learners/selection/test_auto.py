@@ -71,7 +71,7 @@ def test_what_to_expect(fitted):
     expected = fitted.expected_
     assert expected.measure == "error"
     assert 0 <= expected.low <= expected.value <= expected.high <= 1
-    assert expected.n == expected.rows == len(X)
+    assert (expected.n, expected.rows) == (pytest.approx(len(X) / 2, abs=1), len(X))
     assert expected.baseline_low < expected.baseline < expected.baseline_high
     variance = 1.3 * expected.value * (1 - expected.value) / expected.n
     assert (expected.low, expected.high) == mean_interval(expected.value, variance, expected.n)
@@ -118,10 +118,10 @@ def test_a_level_is_for_a_size():
     y = np.repeat(np.arange(10), 20)
     points = rng.standard_normal((10, 4))[y] + 0.5 * rng.standard_normal((200, 4))
     classes = AutoMetric(candidates=["RCA"], validation="classes").fit(points, y).expected_
-    assert (classes.rows, classes.classes, classes.n) == (200, 10, 200)
+    assert (classes.rows, classes.classes, classes.n) == (200, 10, 120)
     assert "among 200 rows of 10 classes" in str(classes)
     ranking = AutoMetric(candidates=["RCA"], goal="ranking").fit(points, y).expected_
-    assert (ranking.rows, ranking.classes, ranking.n) == (150, 10, 200)
+    assert (ranking.rows, ranking.classes, ranking.n) == (150, 10, 100)
     assert classes.low < ranking.value < classes.high
 
 
@@ -135,9 +135,9 @@ class TestExpectedFolds:
         assert AutoMetric(candidates=["RCA"], expected_folds=0).fit(X, Y).expected_ is None
 
     def test_many_rows_are_enough_at_once(self, rng):
-        y = np.arange(1700) % 2
-        points = y[:, None] + rng.standard_normal((1700, 2))
-        assert AutoMetric(candidates=["RCA"]).fit(points, y).expected_.n == 425
+        y = np.arange(800) % 2
+        points = y[:, None] + rng.standard_normal((800, 2))
+        assert AutoMetric(candidates=["RCA"]).fit(points, y).expected_.n == 200
 
     def test_time_that_is_short_is_not_spent_on_them(self, monkeypatch):
         no_end = property(lambda _: 1e9, lambda *_: None)
@@ -149,7 +149,7 @@ class TestExpectedFolds:
         y = np.arange(100) % 2
         points = np.pad(2.0 * y[:, None], ((0, 0), (0, 119))) + rng.standard_normal((100, 120))
         found = AutoMetric(candidates=["RCA"], n_components=2).fit(points, y)
-        assert found.expected_.n == 100
+        assert found.expected_.n == 50
         assert found.metric_.L.shape == (2, 120)
 
     def test_the_baseline_does_not_hang_on_one_quarter(self):
@@ -160,7 +160,9 @@ class TestExpectedFolds:
             for seed in range(6)
         ]
         values = [learner.expected_.baseline for learner in found]
-        assert max(values) - min(values) < 0.06
+        assert max(values) - min(values) < 0.1
+        low = max(learner.expected_.baseline_low for learner in found)
+        assert low < min(learner.expected_.baseline_high for learner in found)
 
 
 class TestRareClasses:
@@ -337,9 +339,9 @@ def test_the_scale_is_chosen_without_what_is_expected_on(monkeypatch):
 
     monkeypatch.setattr(scales, "choose_scale", recorded)
     learner = AutoMetric(candidates=["RCA"]).fit(X, Y)
-    assert learner.expected_.n == len(X)
+    assert learner.expected_.n == pytest.approx(len(X) / 2, abs=1)
     assert [len(points) for points, _ in seen] == [len(known) for _, known in seen]
-    assert len(seen) == 4
+    assert len(seen) == 2
     assert all(len(points) == pytest.approx(3 * len(X) / 4, abs=1) for points, _ in seen)
 
 

@@ -243,5 +243,5 @@ def test_a_stage_that_is_no_better_does_not_end_trial_fits(rng):
     held_out = HeldOutRows.among(points, labels, np.arange(30), np.arange(30, 90), "neighbors")
     useless, useful = Metric(np.eye(4)[1:]), Metric(np.eye(4)[:1])
     path = iter([(4, Metric.identity(4)), (8, useless), (16, useful), (32, useful)])
-    choice = best_choice([Trial(points[30:], held_out, Metric.identity(4), path)])
+    choice = best_choice([Trial(points[30:], held_out, Metric.identity(4), path)], patience=2)
     assert choice.selection.n_iterations == 16

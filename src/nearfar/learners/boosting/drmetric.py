@@ -166,6 +166,8 @@ class DRMetric(BoostingLearner):
     tol: float = 1e-7
 
     shrinks_without_prior: ClassVar[bool] = True
+    # On some tables eight directions are worse than four, and thirty much better.
+    patience: ClassVar[int] = 2
     auto_order: ClassVar[int | None] = 9
     compare_order: ClassVar[int | None] = 3
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {

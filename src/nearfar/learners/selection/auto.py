@@ -48,9 +48,9 @@ class AutoMetric(ShowsFit, MetricLearner):
         possible among the first.
     expected_folds : int, optional
         How many quarters of labelled data `expected_` is measured on, one to four, each with trial
-        fits of its own; by default as many as have 400 rows, or 30 classes if whole classes are
-        held out. One is the fastest; with 0, nothing is put aside. The metric is the same with any
-        number but 0.
+        fits of its own; by default two, or one if that has 200 rows, or 30 classes where whole
+        classes are held out. More make the interval shorter, and one is the fastest; with 0,
+        nothing is put aside. The metric is the same with any number but 0.
 
     Attributes
     ----------

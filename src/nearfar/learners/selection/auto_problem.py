@@ -59,10 +59,14 @@ _OUTER_SHARE = 0.25
 _SMALLEST_OUTER = 20
 
 # Share that a trial fit holds out, and how much is enough: the standard error of a share of 400 is
-# at most 2.5 %. Small sets are held out part by part until all of them were. What is put aside is
-# enough by the same number, or by that of classes, whose levels differ.
+# at most 2.5 %. Small sets are held out part by part until all of them were.
 _INNER_SHARE = 0.25
 _ENOUGH = 400
+
+# How much is put aside in turn at most, and what is enough before: every part costs a search of its
+# own, about as long as the fit itself.
+_MOST_OUTER = 2
+_ENOUGH_OUTER = 200
 _ENOUGH_CLASSES = 30
 
 # Rows of trial fits and of the outer part; their cost is bounded whatever the size of the data.
@@ -97,10 +101,13 @@ def outer_splits(
     """Put parts aside, `most` of them, or until that is enough; none if there are too few data."""
     found: list[Split] = []
     n_unseen = 0
+    enough = np.inf if most is not None else _ENOUGH_OUTER
+    enough_classes = np.inf if most is not None else _ENOUGH_CLASSES
+    most = _MOST_OUTER if most is None else most
     random_state = np.random.RandomState(seed)
     for split in supervision.split(round(1 / _OUTER_SHARE), random_state, by=validation):
         whole = split.whole_classes
-        if len(found) == most or n_unseen >= (_ENOUGH_CLASSES if whole else _ENOUGH):
+        if len(found) == most or n_unseen >= (enough_classes if whole else enough):
             break
         usable = len(split.unseen) >= _SMALLEST_OUTER and split.known.can_teach
         if usable and (supervision.kind != "pairs" or split.unseen.can_teach):
@@ -286,7 +293,7 @@ class AutoProblem(Problem):
                     prior, path = follow(candidate.method, rows, "unit", self.seed)
                     stack.enter_context(closing(path))
                     trials.append(Trial(rows.X, part.held_out, prior, _one_map(path)))
-                candidate.choice = best_choice(trials)
+                candidate.choice = best_choice(trials, candidate.method.learner.patience)
         except OutOfTimeError:
             candidate.note = _TOO_SLOW
         except ValueError as error:

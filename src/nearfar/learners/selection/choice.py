@@ -37,10 +37,6 @@ MAX_TRIAL_ROWS = 2000
 # Rows whose mean squared distance is compared; more of them would change it little.
 _MAX_ROWS = 1000
 
-# Stages without an improvement after which trial fits end. With one, DRMetric ended at four
-# directions on tables where eight are worse, and thirty much better.
-_PATIENCE = 2
-
 # Relative increase of the likelihood for which to double the number of iterations.
 _WORTHWHILE = 1e-3
 
@@ -199,8 +195,11 @@ class Choice:
     n_iterations: int
 
 
-def best_choice(trials: Sequence[Trial]) -> Choice:
-    """Follow trial fits side by side, until held-out data no longer become more likely."""
+def best_choice(trials: Sequence[Trial], patience: int) -> Choice:
+    """Follow trial fits side by side, until held-out data no longer become more likely.
+
+    They end after `patience` stages without an improvement.
+    """
     best: Choice | None = None
     start: Vector | None = None
     n_worse = 0
@@ -216,7 +215,7 @@ def best_choice(trials: Sequence[Trial]) -> Choice:
             best, n_worse = Choice(Selection(number, shrinkage), value, stages, number), 0
         else:
             n_worse += 1
-        if n_worse >= _PATIENCE:
+        if n_worse >= patience:
             return best
         moving = False
         for trial in trials:

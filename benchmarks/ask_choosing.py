@@ -14,7 +14,7 @@ same starts for both kinds, and predicts the test questions, which nobody is ask
 needed are those after which mean agreement over runs of chosen questions first is that of random
 questions at the end.
 
-    python benchmarks/ask.py [--toy] [--show] [--resume] [--collection NAME]
+    python benchmarks/ask_choosing.py [--toy] [--show] [--resume] [--collection NAME]
 
 docs/reference/ask.md has the table that this prints.
 """
