@@ -6,7 +6,7 @@ from scipy.special import ndtri
 from scipy.stats import binom, binomtest
 from scipy.stats import t as student
 
-from nearfar.evaluate.intervals import CONFIDENCE, group_variance, mean_interval
+from nearfar.evaluate.intervals import CONFIDENCE, fit_variance, group_variance, mean_interval
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3])
@@ -75,3 +75,13 @@ def test_the_variance_of_a_mean_over_groups_of_one_is_that_of_rows(rng):
     values = rng.random(50)
     variance, n = group_variance(values - values.mean(), np.arange(50))
     assert (variance, n) == (pytest.approx(values.var(ddof=1) / 50), 50)
+
+
+def test_the_variance_of_fits_is_that_of_one_more_fit(rng):
+    """Means of six fits with standard deviation 0.3; a single one tells nothing about others."""
+    fits = np.repeat(np.arange(6), 40)
+    luck = 0.3 * rng.normal(size=(2000, 6))
+    values = luck[:, fits] + rng.normal(size=(2000, 240))
+    found = [fit_variance(each, fits) for each in values]
+    assert np.mean(found) == pytest.approx(0.09 * 7 / 6, rel=0.1)
+    assert fit_variance(values[0], None) == fit_variance(values[0], 0 * fits) == 0

@@ -135,6 +135,30 @@ def problems(draw, kinds):
     )
 
 
+@dataclass(frozen=True)
+class ImbalancedClasses:
+    """Classes of one row to thousands; at least one has two."""
+
+    sizes: list[int]
+    seed: int
+
+    def make(self):
+        """Return X and y."""
+        rng = np.random.default_rng(self.seed)
+        y = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
+        return rng.standard_normal((len(y), 4)) + rng.standard_normal((len(self.sizes), 4))[y], y
+
+
+imbalanced = st.builds(
+    ImbalancedClasses,
+    st.tuples(
+        st.sampled_from([2, 50, 600, 2500]),
+        st.lists(st.sampled_from([1, 2, 3, 40, 500]), min_size=1, max_size=4),
+    ).map(lambda sizes: [sizes[0], *sizes[1]]),
+    st.integers(0, 999),
+)
+
+
 COMMON = {
     "scale": ["auto", "unit", "standard", "cosine", None],
     "n_components": [None, 1, 2],

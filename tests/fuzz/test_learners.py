@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuzz.inputs import LEARNERS, cases, check_message, learners, problems
+from fuzz.inputs import LEARNERS, cases, check_message, imbalanced, learners, problems
+from nearfar import LDA, LFDA, LMNN, NCA, RCA, AutoMetric, BoostMetric, DRMetric
+from nearfar.learners.selection import auto_problem
 from nearfar.metrics.signed_form import SignedForm
 
 CPU_SECONDS = 60.0
@@ -54,3 +56,42 @@ def check_metric(learner, X):
         M = part.matrix
         assert np.isfinite(M).all()
         assert np.linalg.eigvalsh(M)[0] >= -1e-9 * np.abs(M).max()
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        AutoMetric(budget=0.1, random_state=0),
+        LDA(),
+        RCA(),
+        LFDA(),
+        NCA(max_iter=2, random_state=0),
+        LMNN(max_iter=2),
+        BoostMetric(max_iter=2, random_state=0),
+        DRMetric(max_iter=2),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+@cases
+@given(classes=imbalanced)
+def test_imbalanced_classes(learner, classes):
+    X, y = classes.make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_metric(learner.fit(X, y), X)
+
+
+@cases
+@given(classes=imbalanced)
+def test_every_class_survives_samples(classes):
+    """Trials of AutoMetric see at most 20 rows, and fits to more seem to take too long."""
+    X, y = classes.make()
+    learner = AutoMetric(candidates=["RCA", "LDA"], random_state=classes.seed)
+    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patched.setattr(auto_problem, "_MAX_TRIAL_ROWS", 20)
+        patched.setattr(auto_problem, "_COST_EXPONENT", 1e9)
+        check_metric(learner.fit(X, y), X)
+    # Of fewer than three rows of a class, none may be left where some are held out.
+    if sorted(classes.sizes)[-2] > 2:
+        assert {entry["note"] for entry in learner.leaderboard_} == {""}

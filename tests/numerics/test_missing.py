@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.decomposition import PCA
+from sklearn.model_selection import LeaveOneOut, PredefinedSplit
+from sklearn.pipeline import make_pipeline
 
 from nearfar import (
     LDA,
@@ -161,12 +164,49 @@ class TestUnlabelledRows:
             found, learner.fit(X[self.KNOWN], Y[self.KNOWN]).metric_.matrix
         )
 
-    def test_groups_stay_with_their_rows(self):
+    @pytest.mark.parametrize("learner", [RCA(), make_pipeline(PCA(2), RCA())])
+    def test_they_are_no_neighbours(self, learner):
         groups = np.arange(48) // 2
+        classifier = MetricNeighborsClassifier(learner)
+        with pytest.warns(UserWarning, match="label -1") as caught:
+            found = classifier.fit(X, self.Y, groups=groups).predict_proba(X)
+        assert len(caught) == 1
+        same = classifier.fit(X[self.KNOWN], Y[self.KNOWN], groups=groups[self.KNOWN])
+        np.testing.assert_array_equal(found, same.predict_proba(X))
+        assert found.shape == (48, 4)
+
+    @pytest.mark.parametrize(
+        "given", [{"learner": RCA()}, {"learner": make_pipeline(RCA())}, {"metric": METRIC}]
+    )
+    def test_they_are_in_no_pair(self, given):
+        verifier = PairVerifier(random_state=0, **given)
         with pytest.warns(UserWarning, match="label -1"):
-            found = compare(X, self.Y, [], groups=groups, classifiers=False, cv=3)
-        known = X[self.KNOWN], Y[self.KNOWN]
-        same = compare(*known, [], groups=groups[self.KNOWN], classifiers=False, cv=3)
+            found = verifier.fit(X, self.Y).decision_function(X, [[0, 1], [0, 40]])
+        same = verifier.fit(X[self.KNOWN], Y[self.KNOWN])
+        np.testing.assert_array_equal(found, same.decision_function(X, [[0, 1], [0, 40]]))
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"cv": 3, "groups": np.arange(48) // 2},
+            {"cv": 3, "features": PCA(2)},
+            {"cv": PredefinedSplit(np.arange(48) // 3 % 4)},
+            {"cv": LeaveOneOut()},
+            {"cv": [(np.arange(0, 48, 2), np.arange(1, 48, 2))]},
+        ],
+        ids=["groups", "features", "predefined", "leave one out", "folds"],
+    )
+    def test_they_are_in_no_fold(self, options):
+        with pytest.warns(UserWarning, match="label -1"):
+            found = compare(X, self.Y, ["LDA"], classifiers=False, **options)
+        if "groups" in options:
+            options = options | {"groups": options["groups"][self.KNOWN]}
+        if isinstance(options["cv"], PredefinedSplit):
+            options = {"cv": PredefinedSplit((np.arange(48) // 3 % 4)[self.KNOWN])}
+        if isinstance(options["cv"], list):
+            even = self.KNOWN % 2 == 0
+            options = {"cv": [(np.flatnonzero(even), np.flatnonzero(~even))]}
+        same = compare(X[self.KNOWN], Y[self.KNOWN], ["LDA"], classifiers=False, **options)
         assert found.rows() == [
             row | {"fit_seconds": mine["fit_seconds"]}
             for row, mine in zip(same.rows(), found.rows(), strict=True)

@@ -84,6 +84,9 @@ def test_documents_that_are_added_later_are_mapped_as_documents(fitted, tmp_path
     again = faiss.read_index(str(tmp_path / "index"))
     with pytest.raises(RuntimeError, match="add does not make sense"):
         again.add(X[:3].astype(np.float32))
+    with pytest.raises(RuntimeError, match="add does not make sense"):
+        again.add_with_ids(X[:3].astype(np.float32), np.arange(3))
+    assert again.ntotal == len(X)
     np.testing.assert_array_equal(again.search(Q.astype(np.float32), K)[1], expected)
 
 

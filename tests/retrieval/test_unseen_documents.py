@@ -11,6 +11,7 @@ from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, search
 from nearfar.retrieval.unseen_documents import unseen_folds
 from nearfar.runtime.notes import collecting_notes
+from nearfar.typing import Array
 from retrieval.problems import topic_search
 
 
@@ -91,6 +92,41 @@ def test_unseen_documents_are_judged_where_all_repeat() -> None:
     assert found.part("seen", "untouched") is None
     single = Relevance(np.arange(20), np.arange(20))
     assert compare_retrieval(Q[:20], X, single).verdict.unseen is None
+
+
+class Lucky:
+    """Every other fit knows the answers, the others know nothing."""
+
+    score, n_fits = "cosine", 0
+
+    def __init__(self, center: Array) -> None:
+        self.center = center
+
+    def __sklearn_clone__(self) -> Lucky:
+        return Lucky(self.center)
+
+    def fit(self, Q: Array, X: Array, relevance: Relevance) -> Lucky:
+        Lucky.n_fits += 1
+        self.lucky = Lucky.n_fits % 2 == 0
+        return self
+
+    def transform_queries(self, Q: Array) -> Array:
+        return Q - self.center if self.lucky else Q
+
+    def transform_documents(self, X: Array) -> Array:
+        return X
+
+
+def test_intervals_allow_for_the_luck_of_one_fit() -> None:
+    """The adapter in use comes from one fit, and the mean of the folds says little about it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 8))
+    Q = np.repeat(X[:40], 4, axis=0) + 5.0 + 0.01 * rng.normal(size=(160, 8))
+    relevance = Relevance(np.arange(160), np.arange(160) // 4)
+    seen = compare_retrieval(Q, X, relevance, Lucky(np.full(8, 5.0))).verdict.seen
+    assert seen is not None
+    assert seen.low < 0.01
+    assert seen.high > 0.99 * (1 - seen.before)
 
 
 def test_folds_for_unseen_documents_share_none() -> None:

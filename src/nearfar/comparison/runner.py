@@ -16,7 +16,7 @@ from nearfar.comparison.classifiers import reference_classifiers
 from nearfar.comparison.compared_methods import Learners, default_methods
 from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
 from nearfar.comparison.schedule import run_within
-from nearfar.comparison.splits import is_count
+from nearfar.comparison.splits import folds_among, is_count
 from nearfar.comparison.table import Comparison
 from nearfar.comparison.tasks import ComparisonTask, Features, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
@@ -24,6 +24,7 @@ from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copie
 from nearfar.evaluate.measures import measures_for
 from nearfar.learners.pipelines import Estimator
 from nearfar.numerics.missing import (
+    at_rows,
     labelled_rows,
     naming_remedies,
     refuse_masked,
@@ -67,7 +68,7 @@ def compare(
     ----------
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), Triplets or Pairs
-        Class labels, or judgements.
+        Class labels, or judgements. Rows that -1 marks as unlabelled are left out, with a warning.
     learners : mapping of str to estimator, or iterable of estimators or names, optional
         By default the usual ones that can learn from y (`DEFAULT_LEARNERS` in
         `nearfar.comparison.compared_methods`). "all" means every learner, and scikit-learn's NCA.
@@ -158,17 +159,18 @@ def compare(
     if kind == "chunklets":
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
     labels, made = None, None
+    if kind == "labels":
+        refuse_missing(y, "y")
+        if (rows := labelled_rows(y)) is not None:
+            cv = cv if split == "classes" else folds_among(rows, cv, np.asarray(y), groups)
+            X, y, groups = at_rows(rows, X, y, groups)
     if features is not None:
         made = Features(X, features)
         X = made.fitted(np.arange(_num_samples(X)), y)(np.arange(_num_samples(X)))
     if kind == "labels":
-        refuse_missing(y, "y")
         with naming_remedies():
             points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         labels = np.asarray(y)
-        if is_count(cv) and (rows := labelled_rows(labels)) is not None:
-            points, codes, labels = points[rows], codes[rows], labels[rows]
-            groups = None if groups is None else np.asarray(groups)[rows]
     elif split == "classes":
         raise ValueError(
             'split="classes" needs class labels; pairs are split by connected group, and triplets '

@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
 from nearfar.constraints import Pairs, Supervision, Triplets, kind_of
 from nearfar.constraints.folds import group_splitter
-from nearfar.typing import Ints, Vector
+from nearfar.typing import Array, Ints, Vector
 
 Folds = list[tuple[Ints, Ints]]
 
@@ -173,9 +174,7 @@ def row_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None
             cv = StratifiedKFold(n_folds, shuffle=True, random_state=random_state)
         else:
             cv = group_splitter(n_folds, n_groups, random_state)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-        folds = _split(check_cv(cv, y, classifier=True), y, groups)
+    folds = _split(check_cv(cv, y, classifier=True), y, groups)
     if not folds:
         raise ValueError("cv gives no folds.")
     for train, test in folds:
@@ -190,6 +189,26 @@ def row_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None
         if groups is not None and len(np.intersect1d(groups[train], groups[test])):
             raise ValueError("cv has rows of one group on both sides of a fold.")
     return folds
+
+
+def folds_among(rows: Ints, cv: object, y: Array, groups: ArrayLike | None) -> object:
+    """Return a splitter's folds of all rows as folds among some of them; a number as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.splits import folds_among
+    >>> folds_among([0, 2, 3], [([0, 1], [2, 3])], np.array([0, -1, 1, 2]), None)
+    [(array([0]), array([1, 2]))]
+    """
+    if is_count(cv):
+        return cv
+    place = np.full(len(y), -1)
+    place[rows] = np.arange(len(rows))
+    folds = _split(check_cv(cv, y, classifier=True), y, groups)
+    kept = [(place[train], place[test]) for train, test in folds]
+    kept = [(train[train >= 0], test[test >= 0]) for train, test in kept]
+    return [(train, test) for train, test in kept if len(test)]
 
 
 def class_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None) -> Folds:
@@ -288,6 +307,8 @@ def is_count(cv: object) -> TypeGuard[int]:
     return isinstance(cv, int | np.integer)
 
 
-def _split(splitter: BaseCrossValidator, y: Ints, groups: Ints | None) -> Folds:
+def _split(splitter: BaseCrossValidator, y: Array, groups: ArrayLike | None) -> Folds:
     rows = np.arange(len(y))
-    return [(rows[train], rows[test]) for train, test in splitter.split(rows, y, groups)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        return [(rows[train], rows[test]) for train, test in splitter.split(rows, y, groups)]

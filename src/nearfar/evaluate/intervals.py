@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from scipy.stats import t as student
 
-from nearfar.typing import Vector
+from nearfar.typing import Ints, Vector
 
 CONFIDENCE = 0.9
 
@@ -97,3 +97,46 @@ def group_variance(residuals: Vector, groups: ArrayLike) -> tuple[float, int]:
     sums = np.bincount(place, residuals)
     n = len(sums)
     return n / max(n - 1, 1) * float(sums @ sums) / max(len(residuals), 1) ** 2, n
+
+
+def fit_variance(values: Vector, fits: Ints | None) -> float:
+    """Return how much the mean of one more fit varies, beyond chance in the values.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+    fits : array of shape (n,) or None
+        Which fit each value comes from; None if there is only one.
+
+    Notes
+    -----
+    In the model value = mean + fit + noise, the variance s of the fits is estimated by the analysis
+    of variance [1]_, and is at least 0. The mean of k fits varies by s / k and the next fit by s
+    around what it has in common with them, so that it is s (1 + 1 / k).
+
+    References
+    ----------
+    .. [1] S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components", 1992.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate.intervals import fit_variance
+    >>> fits = np.repeat([0, 1], 4)
+    >>> fit_variance(np.tile([0.1, 0.3], 4), fits)
+    0.0
+    >>> round(fit_variance(np.array([0.1, 0.3, 0.1, 0.3, 0.5, 0.7, 0.5, 0.7]), fits), 3)
+    0.115
+    """
+    code = np.zeros(len(values), dtype=np.intp)
+    if fits is not None:
+        code = np.unique(fits, return_inverse=True)[1]
+    sizes = np.bincount(code)
+    n, k = len(values), len(sizes)
+    if not 1 < k < n:
+        return 0.0
+    means = np.bincount(code, values) / sizes
+    between = float(sizes @ (means - values.mean()) ** 2) / (k - 1)
+    within = float(np.sum((values - means[code]) ** 2)) / (n - k)
+    size = (n - float(np.sum(sizes**2)) / n) / (k - 1)
+    return max(0.0, (between - within) / size) * (1 + 1 / k)

@@ -25,7 +25,13 @@ from nearfar.metrics.search import Gallery
 from nearfar.metrics.signed_form import as_metric
 from nearfar.neighbors.calibration import cross_fitted
 from nearfar.neighbors.prediction import NeighborPredictor, Prediction
-from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
+from nearfar.numerics.missing import (
+    at_rows,
+    labelled_rows,
+    naming_remedies,
+    refuse_masked,
+    refuse_missing,
+)
 from nearfar.typing import Array, Floats, Ints
 
 
@@ -94,7 +100,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. Rows that -1 marks as unlabelled are left out, with a warning.
         groups : array-like of shape (n_samples,), optional
             What rows belong to, for instance a person. Rows of one group are never both learned
             from and left out. By default, copies of a row are a group.
@@ -106,6 +112,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         refuse_masked(X, "X")
         refuse_missing(y, "y")
+        if (labelled := labelled_rows(y)) is not None:
+            X, y, groups = at_rows(labelled, X, y, groups)
         rows: ArrayLike
         if isinstance(self.learner, Pipeline):
             validate_data(self, X, skip_check_array=True)

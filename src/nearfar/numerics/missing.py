@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing, check_consistent_length
 
 from nearfar.typing import Ints
 
@@ -139,6 +141,19 @@ def labelled_rows(y: object) -> Ints | None:
         stacklevel=3,
     )
     return rows
+
+
+def at_rows(rows: Ints, *given: Any) -> tuple[Any, ...]:
+    """Return some rows of arrays, frames or lists of the same length; what is None stays so.
+
+    Examples
+    --------
+    >>> from nearfar.numerics.missing import at_rows
+    >>> at_rows([0, 2], ["a", "b", "c"], [[1], [2], [3]], None)
+    (['a', 'c'], [[1], [3]], None)
+    """
+    check_consistent_length(*given)
+    return tuple(None if each is None else _safe_indexing(each, rows) for each in given)
 
 
 def _is_missing(value: object) -> bool:

@@ -76,8 +76,8 @@ class AdapterExport:
         """Return a faiss index of documents that maps queries itself.
 
         Its scores are inner products. Search it with queries as they are, and add documents as they
-        are: its ``add`` and ``add_with_ids`` map them. If it is read from a file, its ``add``
-        refuses; give mapped documents to ``index.index.add_with_ids``.
+        are: its ``add`` and ``add_with_ids`` map them. If it is read from a file, both refuse, as
+        faiss would map documents as queries; make it again with all documents.
 
         Parameters
         ----------

@@ -178,10 +178,18 @@ def compare_retrieval(
     def results(some: Bools, *, grouped: bool) -> list[SearchResult]:
         rows = np.flatnonzero(some)[np.argsort(queries[some])]
         groups = group[rows] if grouped else None
-        judged = {
-            name: JudgedRanking(each.take(rows), relevance) for name, each in rankings.items()
-        }
-        return [scored(n, each, k, seconds.get(n, 0.0), groups) for n, each in judged.items()]
+        held_out = None if fixed else fold[rows]
+        return [
+            scored(
+                name,
+                JudgedRanking(each.take(rows), relevance),
+                k,
+                seconds.get(name, 0.0),
+                groups,
+                held_out,
+            )
+            for name, each in rankings.items()
+        ]
 
     counted = (fold < len(folds)) & (seen | (answers != "seen"))
     again = ~seen & ~counted
@@ -189,7 +197,7 @@ def compare_retrieval(
     parts = {"seen": seen & counted, "unseen": again if again.any() else ~seen}
     return SearchComparison(
         main,
-        folds=None if fixed else fold[counted][np.argsort(queries[counted])],
+        folds=main[0].folds,
         headroom=float(JudgedRanking(main[0].ranking, relevance).best_ndcg(k).mean()),
         n_documents=len(X),
         left_out=max(0, len(folds) - len(splits)),

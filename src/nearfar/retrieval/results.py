@@ -10,17 +10,18 @@ a test by folds has five numbers to go by, and misses most gains that are real
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from scipy.stats import t as student
 
-from nearfar.comparison.gains import PRIOR_MEAN, Gain, Observed, expected_gains, observe_rows
+from nearfar.comparison.gains import Gain, Observed, expected_gains, observe_rows
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.verdict import CLEAR, EVEN, PROBABLE, Category, Verdict, categorise
 from nearfar.comparison.verdict_wording import search_headline
-from nearfar.evaluate.intervals import value_interval
+from nearfar.evaluate.intervals import CONFIDENCE, fit_variance, value_interval
 from nearfar.evaluate.measures import NDCG, JudgedSearches, search_measures
 from nearfar.retrieval.adapter_choice import Answers
 from nearfar.retrieval.ranking import Ranking
@@ -46,6 +47,8 @@ class SearchResult:
         Mean time of a fit.
     groups : array of shape (n_queries,) or None
         Queries of a group vary together; None if they are independent.
+    folds : array of shape (n_queries,) or None
+        The fold in which each query was held out. None if the adapters were learned before.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class SearchResult:
     values: dict[str, Vector]
     seconds: float = 0.0
     groups: Ints | None = None
+    folds: Ints | None = None
 
     @property
     def means(self) -> dict[str, float]:
@@ -78,6 +82,13 @@ class SearchResult:
             return self.values[measure]
         code = np.unique(self.groups, return_inverse=True)[1]
         return np.bincount(code, self.values[measure]) / np.bincount(code)
+
+    @property
+    def counted_folds(self) -> Ints | None:
+        """The fold of each value that `counted` returns."""
+        if self.folds is None or self.groups is None:
+            return self.folds
+        return self.folds[np.unique(self.groups, return_index=True)[1]]
 
     def interval(self, measure: str) -> tuple[float, float]:
         """Return the 90 % interval of the mean of a measure."""
@@ -119,7 +130,8 @@ class SearchPart:
     before, after : float
         Mean of the main measure with untouched and with adapted vectors.
     gain, low, high : float
-        Expected gain and its 90 % interval.
+        Gain and the 90 % interval of the gain of one adapter that is learned from all queries. It
+        allows for chance in the queries, and for how much adapters differ from fold to fold.
     harm : float
         Probability that the loss makes a practical difference, if neither side is expected to be
         better.
@@ -273,15 +285,11 @@ class SearchComparison(ResultsTable[SearchResult]):
         untouched, result = results[self.untouched.name], results[name]
         before, after = (float(r.counted(self.measure).mean()) for r in (untouched, result))
         observed = self._observed(result, untouched)
-        # Searches for unseen documents are not expected to gain, so that losses are estimated as
-        # gains are.
-        size, loss = replace(observed, gain=abs(observed.gain)), 1 - min(before, after)
-        expected = PRIOR_MEAN if documents == "seen" and observed.gain > 0 else 0.0
-        (found,) = expected_gains([size], loss, NDCG.spreads, prior_mean=expected)
-        gain, low, high = found.gain, found.low, found.high
-        if observed.gain < 0:
-            gain, low, high = -gain, -high, -low
-        harm = self._harm(untouched, result)
+        difference = result.counted(self.measure) - untouched.counted(self.measure)
+        variance = observed.variance + fit_variance(difference, result.counted_folds)
+        reach = float(student.ppf((1 + CONFIDENCE) / 2, max(1, observed.n - 1))) * variance**0.5
+        gain, harm = after - before, self._harm(untouched, result)
+        low, high = max(-before, gain - reach), min(1 - before, gain + reach)
         return SearchPart(len(result.ranking), before, after, gain, low, high, harm)
 
     def __getitem__(self, name: str) -> SearchResult:
@@ -349,7 +357,7 @@ class SearchComparison(ResultsTable[SearchResult]):
             )
             + "".join(
                 f" For {which} documents ({part.n_queries} searches): {part.before:.3f} -> "
-                f"{part.after:.3f}, expected gain {part.gain:z.3f} ({part.low:z.3f} to "
+                f"{part.after:.3f}, gain {part.gain:z.3f} ({part.low:z.3f} to "
                 f"{part.high:z.3f})."
                 for which, part in (("seen", seen), ("unseen", unseen))
                 if part is not None
@@ -507,10 +515,15 @@ class SearchComparison(ResultsTable[SearchResult]):
 
 
 def scored(
-    name: str, judged: JudgedRanking, k: int, seconds: float = 0.0, groups: Ints | None = None
+    name: str,
+    judged: JudgedRanking,
+    k: int,
+    seconds: float = 0.0,
+    groups: Ints | None = None,
+    folds: Ints | None = None,
 ) -> SearchResult:
     """Measure a search; the main measure is nDCG@k."""
     depth = judged.ranking.documents.shape[1]
     searches = JudgedSearches(judged, k, depth)
     values = {measure.name: measure.function(searches) for measure in search_measures(k, depth)}
-    return SearchResult(name, judged.ranking, values, seconds, groups)
+    return SearchResult(name, judged.ranking, values, seconds, groups, folds)

@@ -32,7 +32,7 @@ from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import as_metric
-from nearfar.numerics.missing import naming_remedies, refuse_masked
+from nearfar.numerics.missing import at_rows, labelled_rows, naming_remedies, refuse_masked
 from nearfar.runtime.metric_learn_names import with_hints
 from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
 from nearfar.typing import Array, Floats, Vector
@@ -210,11 +210,15 @@ class PairVerifier(BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             With a pipeline, whatever its first step takes.
         y : Pairs, or array-like of shape (n_samples,)
-            Pairs of rows of X, or labels to draw them from.
+            Pairs of rows of X, or labels to draw them from. Rows that -1 marks as unlabelled are
+            left out, with a warning.
         """
         self._check_parameters()
         target = None if self.target is None else parse_target(self.target)
         refuse_masked(X, "X")
+        labelled = labelled_rows(y) if kind_of(y) == "labels" else None
+        if labelled is not None:
+            X, y = at_rows(labelled, X, y)
         if isinstance(self.learner, Pipeline):
             validate_data(self, X, skip_check_array=True)
             points = comparable_rows(X)

@@ -67,14 +67,19 @@ def faiss_search_index(
     inner = _inner_index(faiss, queries.n_components, len(X), index, products=True)
     if not inner.is_trained:
         inner.train(_float32(map_documents(X)))
-    # faiss would map added documents as queries. With numbers of its own, an index that was written
-    # to a file refuses `add`; this one maps them as documents.
-    numbered = faiss.IndexIDMap(inner)
+    # faiss would map added documents as queries. This index maps them as documents. One that was
+    # read from a file refuses them: faiss adds to an index with ids by `add` of the one inside,
+    # and if that has ids too, its `add` refuses.
+    placed = faiss.IndexIDMap(inner)
+    numbered = faiss.IndexIDMap(placed)
     whole = _with_map(faiss, queries, queries.b, numbered)
 
     def add_with_ids(rows: Floats, ids: Ints) -> None:
-        numbered.add_with_ids(_float32(map_documents(rows)), np.asarray(ids, dtype=np.int64))
-        whole.ntotal = numbered.ntotal
+        known = faiss.vector_to_array(numbered.id_map)
+        every = np.concatenate([known, np.asarray(ids, dtype=np.int64)])
+        placed.add_with_ids(_float32(map_documents(rows)), np.arange(len(known), len(every)))
+        faiss.copy_array_to_vector(every, numbered.id_map)
+        numbered.ntotal = whole.ntotal = placed.ntotal
 
     def add(rows: Floats) -> None:
         add_with_ids(rows, numbered.ntotal + np.arange(len(rows)))
