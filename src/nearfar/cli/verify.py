@@ -14,7 +14,6 @@ from nearfar.cli import options
 from nearfar.cli.files import load_metric, write_table
 from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.constraints import Pairs
-from nearfar.metrics.learned_from import note_learned_rows
 from nearfar.tables.formats import WRITTEN_TABLES, check_output
 from nearfar.tables.judgements import copies_together, people_together, read_queries
 from nearfar.tables.reading import read_rows
@@ -90,7 +89,6 @@ def verify(
     rows = read_rows(source, label=label, drop=drop, ids=ids, metric=load_metric(metric))
     index, known = read_queries(read_judgements(pairs, "pairs"), pairs, rows)
     if known is not None:
-        note_learned_rows(metric, rows.X)
         together = replace(rows, supervision=people_together(known, rows), kind="pairs")
         together = copies_together(together)
         assert isinstance(together.supervision, Pairs)

@@ -15,8 +15,8 @@ from nearfar.constraints import Pairs
 from nearfar.evaluate import Verification, verification, verification_curve
 from nearfar.metrics.learned_from import (
     Threshold,
+    note_learned_rows,
     save_threshold,
-    share_learned_from,
     stored_threshold,
 )
 from nearfar.metrics.metric import Metric
@@ -150,6 +150,8 @@ def decide_pairs(
     if threshold is not None and not 0 <= threshold < np.inf:
         raise ValueError(f"{option('threshold')} must be a distance of 0 or more; got {threshold}.")
     metric = Metric.load(path)
+    if pairs is not None:
+        note_learned_rows(path, rows.X[np.unique(pairs.index)])
     identity = None if pairs is None else digest([rows.X[pairs.index], pairs.similar])
     point, held_out, chosen_here = None, None, False
     stored = stored_threshold(path)
@@ -161,12 +163,6 @@ def decide_pairs(
         classes = joined_classes(pairs)
         if rows.y is not None:
             classes = np.unique(rows.labels, return_inverse=True)[1][pairs.index]
-        if share := share_learned_from(path, rows.X[np.unique(pairs.index)]):
-            note(
-                f"{100 * share:.0f} % of the rows that the metric was learned from are in these "
-                "pairs: on others, errors may be larger than certified. Give pairs of other rows.",
-                warning=True,
-            )
         evidence = PairEvidence(metric.pair_distances(rows.X, pairs), pairs, classes)
         aim = parse_target(target)
         point = choose_threshold(evidence, aim, confidence=confidence, prevalence=prevalence)
