@@ -99,8 +99,10 @@ def test_large_tables_leave_out_a_thousand_rows_only(rng):
     X, y = rng.standard_normal((6000, 2)), rng.integers(2, size=6000)
     asked = []
 
-    def votes_of(rows, others):
-        assert not set(rows) & set(others)
+    def votes_of(learned, seen, others):
+        assert not set(seen) & set(others)
+        assert set(learned) < set(seen)
+        assert len(learned) == 2000
         asked.append(others)
         return others
 
