@@ -199,14 +199,13 @@ def printed_run(
         low, high = 0.0, 1e-3
         while left_hand_side(high) > 0:
             high = 2.0 * high
-        while True:
+        # Where the eigenvalue is v up to rounding, the root is 0.
+        while high - low > 1e-15 * high:
             w = 0.5 * (low + high)
             if left_hand_side(w) > 0:
                 low = w
             else:
                 high = w
-            if high - low < 1e-15 * high:
-                break
         u = u * np.exp(-H * w)
         u = u / np.sum(u)  # (9)
         total = total + w * Z
