@@ -35,6 +35,7 @@ from nearfar.learners.classic import PLDA as PLDA
 from nearfar.learners.classic import RCA as RCA
 from nearfar.learners.classic import XQDA as XQDA
 from nearfar.learners.classic import InverseCovariance as InverseCovariance
+from nearfar.learners.forest import ForestMetric as ForestMetric
 from nearfar.learners.max_margin import FrobMetric as FrobMetric
 from nearfar.learners.max_margin import MaxMarginMetric as MaxMarginMetric
 from nearfar.learners.max_margin import MaxMarginPath as MaxMarginPath

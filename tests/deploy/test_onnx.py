@@ -48,7 +48,7 @@ def test_errors(monkeypatch, tmp_path, rows):
         metric.to_onnx(tmp_path / "metric.onnx", dtype="int8")
     y = np.arange(60) % 2
     kernel = MaxMarginMetric(kernel="rbf", n_basis=5, random_state=0).fit(rows[:60], y).metric_
-    with pytest.raises(ValueError, match="a kernel cannot be exported"):
+    with pytest.raises(ValueError, match="a kernel or trees cannot be exported"):
         kernel.to_onnx(tmp_path / "metric.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"nearfar\[onnx\]"):

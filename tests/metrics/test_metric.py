@@ -206,7 +206,7 @@ def test_a_metric_with_a_kernel():
     K = [[np.exp(-0.5 * ((a - b) ** 2).sum()) for b in metric.kernel_map.points] for a in (x, y)]
     expected = np.linalg.norm(np.subtract(*K))
     assert metric.distances(x[None], y[None]).item() == pytest.approx(expected, rel=1e-12)
-    with pytest.raises(ValueError, match="a kernel cannot be exported"):
+    with pytest.raises(ValueError, match="a kernel or trees cannot be exported"):
         _ = metric.linear_map
     with pytest.raises(ValueError, match="gives 2 features, but L expects 3"):
         Metric(np.eye(3), kernel_map=kernel_map())

@@ -6,6 +6,7 @@ it has drawn to their classes. Votes on rows that took no part tell how far to t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -20,6 +21,12 @@ from nearfar.typing import Floats, Ints, Vector
 _PRIOR_ROWS = 2.0
 # The most probable class has so much more than another, which rounding cannot undo.
 _TIE = 1e-9
+
+DEFAULT_NEIGHBORS = 3
+"""How many neighbours vote where nothing tells what is best."""
+
+NUMBERS = (1, 3, 5, 9, 15, 25)
+"""Numbers of neighbours to choose from: noisy classes want many, others few."""
 
 RELIABILITY_HEADINGS = ("votes for the winner", "held-out rows", "right", "stated")
 
@@ -39,6 +46,34 @@ def majority(labels: Ints) -> Ints:
     first = np.diff(ordered, axis=1, prepend=-1) != 0
     run = place - np.maximum.accumulate(np.where(first, place, 0), axis=1)
     return np.take_along_axis(ordered, run.argmax(axis=1)[:, None], axis=1)[:, 0]
+
+
+def best_number(votes: Sequence[tuple[Ints, Ints]]) -> int:
+    """Return how many neighbours vote best.
+
+    Errors with a number count with those of the next ones on both sides, because they are noisy,
+    and change slowly with the number.
+
+    Parameters
+    ----------
+    votes : sequence of (array of int of shape (n_rows, n_neighbors), array of int)
+        Classes of the nearest rows, the nearest first, and those of the rows themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate.neighbor_votes import best_number
+    >>> best_number([(np.array([[1, 0, 0, 0, 0]] * 9), np.zeros(9, int))])
+    5
+    """
+    most = min((each.shape[1] for each, _ in votes), default=0)
+    numbers = [k for k in NUMBERS if k <= most]
+    if not numbers:
+        return DEFAULT_NEIGHBORS
+    wrong = [sum((majority(each[:, :k]) != y).sum() for each, y in votes) for k in numbers]
+    errors = np.pad(np.array(wrong, dtype=np.float64), 1, mode="edge")
+    smooth = errors[:-2] + 2 * errors[1:-1] + errors[2:]
+    return numbers[int(smooth.argmin())]
 
 
 def class_shares(codes: Ints, n_classes: int) -> NDArray[np.float64]:

@@ -63,7 +63,7 @@ from nearfar.runtime.progress import CallbackSupportMixin, FitInProgress, observ
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
 
-_FAMILIES = ("boosting", "classic", "max_margin", "nca", "selection.auto")
+_FAMILIES = ("boosting", "classic", "forest", "max_margin", "nca", "selection.auto")
 
 
 @learner
@@ -118,6 +118,9 @@ class MetricLearner(
 
     shrinks_without_prior: ClassVar[bool] = False
     """Whether held-out data choose a shrinkage to Euclidean distance even if `prior` is None."""
+
+    gives_linear: ClassVar[bool] = True
+    """Whether the metric is a linear map, with default parameters."""
 
     patience: ClassVar[int] = 1
     """Stages of trial fits without an improvement after which held-out data end them."""
@@ -327,6 +330,11 @@ class MetricLearner(
     @property
     def components_(self) -> Matrix:
         """The map L of the metric, of shape (n_components, n_features)."""
+        if not (self.gives_linear or self.metric_.is_linear):
+            raise AttributeError(
+                "The metric bends, so it is no matrix and there are no components_. Use transform, "
+                'or learn a matrix with AutoMetric(form="linear").'
+            )
         return self.metric_.L
 
     @property

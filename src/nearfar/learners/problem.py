@@ -12,7 +12,7 @@ import numpy as np
 from nearfar.constraints import Supervision
 from nearfar.learners.row_span import RowSpan
 from nearfar.learners.scaler import Scaler
-from nearfar.metrics.kernel_map import KernelMap
+from nearfar.metrics.feature_maps import FeatureMap
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.linear_algebra import by_spread, cross_product, signed
 from nearfar.rows import Moments, Points, Rows
@@ -80,7 +80,7 @@ class MetricBuilder:
         Covariance of the training points in the solver's units; needed to choose components.
     n_components : int or None
     feature_names : tuple of str or None
-    kernel_map : KernelMap or None
+    kernel_map : FeatureMap or None
         The map from points to the features that the metric is for.
     unit_rows : bool
         Whether points are first divided by their length.
@@ -99,7 +99,7 @@ class MetricBuilder:
     covariance: Matrix | None = None
     n_components: int | None = None
     feature_names: tuple[str, ...] | None = None
-    kernel_map: KernelMap | None = None
+    kernel_map: FeatureMap | None = None
     unit_rows: bool = False
     exact_rows: bool = False
     shortest: bool = True
@@ -186,7 +186,7 @@ class Problem(ABC):
         Factor of the metric that learned terms are added to, in the solver's units.
     features : array of shape (n_samples, n_map_features) or None
         What the solver sees instead of the scaled points, if there is a kernel map.
-    kernel_map : KernelMap or None
+    kernel_map : FeatureMap or None
         The map to these features, from points in the units of X.
     shrinks_to : Metric or None
         The prior that a result is shrunk to, if it was found from the points.
@@ -200,7 +200,7 @@ class Problem(ABC):
     keeps_payloads: bool = False
     base: Matrix | None = None
     features: Floats | None = None
-    kernel_map: KernelMap | None = None
+    kernel_map: FeatureMap | None = None
     shrinks_to: Metric | None = None
 
     @abstractmethod

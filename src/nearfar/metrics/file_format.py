@@ -9,13 +9,16 @@ version     arrays (float64)                                                    
 4           as 1, 2 or 3                                                             rows: "unit"
 5           as 1, 2 or 3                                                             columns
 6           wide.weights, wide.U, wide.B in place of L; votes as in 1
+7           L; arrays of map 0, 1, ... side by side, as map.0.forest.right                   maps
 ==========  =======================================================================  ==============
 
 The metadata always has "format" and "version". Parameters of a metric in the metadata are declared
 in `_FIELDS`. "feature_names" is a JSON list, and "kernel" a JSON list of the kernel's name and its
 parameters. In version 4, points are divided by their length before everything else. In version 5,
 "columns" is the JSON of `nearfar.columns.Columns`: what the columns of a table become before that;
-it may have "rows" too. In version 6, L = diag(weights) + U B; it may have "rows" and "columns". All
+it may have "rows" too. In version 6, L = diag(weights) + U B; it may have "rows" and "columns". In
+version 7, "maps" is a JSON list of what comes before L, side by side: "linear" for the points
+themselves, "leaves" for a forest (`nearfar.metrics.leaf_map`), or a kernel as in version 2. All
 other metadata is the caller's; the command line keeps the spreads of the features
 ("feature_spreads"), their shares ("importance"), digests of rows ("learned_from") and a threshold
 for pairs ("threshold") there, as JSON.
@@ -31,18 +34,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearfar.columns import Columns
+from nearfar.metrics.feature_maps import FeatureMap, SideBySide, side_by_side
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.kernel_map import KERNELS, KernelMap
+from nearfar.metrics.leaf_map import Forest, LeafMap
 from nearfar.metrics.metric import MAX_FILE_BYTES, Metric
 from nearfar.metrics.threshold_votes import Votes
 from nearfar.metrics.wide_metric import WideMetric
 from nearfar.runtime.tensor_file import TensorFile, open_tensors, write_tensors
-from nearfar.typing import Array, Matrix
+from nearfar.typing import Array, Json, Matrix
 
-_LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS, _WIDE = _VERSIONS = (1, 2, 3, 4, 5, 6)
+_LINEAR, _KERNEL, _GATED, _UNIT_ROWS, _COLUMNS, _WIDE, _MAPS = _VERSIONS = (1, 2, 3, 4, 5, 6, 7)
 _VOTES = ("votes.directions", "votes.alphas", "votes.thresholds")
 _WIDE_MAP = ("wide.weights", "wide.U", "wide.B")
 _BASIS = ("basis.points", "basis.whitening", "basis.center", "basis.scale")
+_FOREST = ("forest.roots", "forest.feature", "forest.threshold", "forest.right")
+_LEAVES = (
+    "leaves.basis",
+    "leaves.projection",
+    "leaves.center",
+    "leaves.scale",
+    "leaves.importances",
+)
 # Squares of larger numbers may overflow.
 _LARGEST = 1e150
 
@@ -89,7 +102,7 @@ _FIELDS = (
     _Field("unit_rows", "rows", _UNIT_ROWS, lambda unit: "unit" if unit else None, _decode_rows),
     _Field("columns", "columns", _COLUMNS, Columns.to_json, Columns.from_json),
 )
-_RESERVED = frozenset({"format", "version", "kernel"}) | {field.key for field in _FIELDS}
+_RESERVED = frozenset({"format", "version", "kernel", "maps"}) | {field.key for field in _FIELDS}
 
 
 def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping[str, str]) -> None:
@@ -104,13 +117,18 @@ def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping
         tensors |= {"gate.V": metric.V, "gate.b": metric.b}
     elif isinstance(metric, WideMetric):
         version, tensors = _WIDE, _arrays(metric, _WIDE_MAP)
-    elif (basis := metric.kernel_map) is None:
+    elif metric.kernel_map is None:
         version, tensors = _LINEAR, {"L": metric.L}
-    elif isinstance(basis.kernel, str):
-        version, tensors = _KERNEL, {"L": metric.L, **_arrays(basis, _BASIS)}
-        header["kernel"] = json.dumps([basis.kernel, dict(basis.parameters)])
+    elif isinstance(metric.kernel_map, KernelMap):
+        version, (kernel, arrays) = _KERNEL, _encoded(metric.kernel_map)
+        header["kernel"], tensors = json.dumps(kernel), {"L": metric.L, **arrays}
     else:
-        raise ValueError("A metric whose kernel is a Python function can't be saved.")
+        version, tensors, maps = _MAPS, {"L": metric.L}, []
+        for number, each in enumerate(side_by_side(metric.kernel_map)):
+            kind, arrays = _encoded(each)
+            maps.append(kind)
+            tensors |= {f"map.{number}.{name}": array for name, array in arrays.items()}
+        header["maps"] = json.dumps(maps)
     if metric.votes is not None:
         tensors |= _arrays(metric.votes, _VOTES)
     for field in _FIELDS:
@@ -120,6 +138,35 @@ def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping
             header[field.key] = text
             version = max(field.version, version)
     write_tensors(path, "metric", tensors, {**header, **metadata, "version": str(version)})
+
+
+def _encoded(feature_map: FeatureMap | None) -> tuple[Json, dict[str, Array]]:
+    """Return what a map is, and its arrays."""
+    if feature_map is None:
+        return "linear", {}
+    if isinstance(feature_map, LeafMap):
+        arrays = _arrays(feature_map.forest, _FOREST) | _arrays(feature_map, _LEAVES)
+        return "leaves", arrays
+    assert isinstance(feature_map, KernelMap)
+    if not isinstance(feature_map.kernel, str):
+        raise ValueError("A metric whose kernel is a Python function can't be saved.")
+    kernel: Json = [feature_map.kernel, dict(feature_map.parameters)]
+    return kernel, _arrays(feature_map, _BASIS)
+
+
+def _decoded(kind: Any, file: TensorFile, prefix: str = "") -> FeatureMap | None:
+    """Return the map of a kind from its arrays."""
+    if kind == "linear":
+        return None
+    if kind == "leaves":
+        forest = Forest(*(file[prefix + name] for name in _FOREST))
+        return LeafMap(forest, *(file[prefix + name] for name in _LEAVES))
+    kernel, parameters = kind
+    if kernel not in KERNELS:
+        raise ValueError(f"unknown kernel {kernel!r}")
+    parameters = {str(name): float(value) for name, value in parameters.items()}
+    points, whitening, center, scale = (file[prefix + name] for name in _BASIS)
+    return KernelMap(points, whitening, kernel, parameters, center, scale)
 
 
 def _arrays(owner: object, names: tuple[str, ...]) -> dict[str, Array]:
@@ -154,13 +201,12 @@ def read_metric(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES
         if version == _WIDE:
             return WideMetric(*(_map(file, name) for name in _WIDE_MAP), **fields)
         if version == _KERNEL or "basis.points" in file:
-            kernel, parameters = json.loads(file.metadata["kernel"])
-            if kernel not in KERNELS:
-                raise ValueError(f"unknown kernel {kernel!r}")
-            parameters = {str(name): float(value) for name, value in parameters.items()}
-            points, whitening, center, scale = (file[name] for name in _BASIS)
-            basis = KernelMap(points, whitening, kernel, parameters, center, scale)
-            fields["kernel_map"] = basis
+            fields["kernel_map"] = _decoded(json.loads(file.metadata["kernel"]), file)
+        if version == _MAPS:
+            kinds = json.loads(file.metadata["maps"])
+            maps = [_decoded(kind, file, f"map.{n}.") for n, kind in enumerate(kinds)]
+            n_features = max(each.n_features for each in maps if each is not None)
+            fields["kernel_map"] = maps[0] if len(maps) == 1 else SideBySide(maps, n_features)
         return Metric(_map(file, "L"), **fields)
 
 

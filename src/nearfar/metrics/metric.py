@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
 from nearfar.columns import Columns
 from nearfar.deploy.formats.sql import SqlMap, sql_map
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.metrics.distance_function import DistanceFunction
-from nearfar.metrics.kernel_map import KernelMap
+from nearfar.metrics.feature_maps import FeatureMap, SideBySide, side_by_side
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
@@ -50,8 +51,8 @@ class Metric(MetricLearnNames):
         Names of the features, in order.
     votes : Votes, optional
         Binary weak models, which order triplets in place of the distance.
-    kernel_map : KernelMap, optional
-        A feature map that is applied before L.
+    kernel_map : FeatureMap, optional
+        What is applied before L: a `KernelMap`, a `LeafMap`, or several maps `SideBySide`.
     unit_rows : bool, default=False
         Whether points are divided by their length before everything else.
     columns : Columns, optional
@@ -72,7 +73,7 @@ class Metric(MetricLearnNames):
     L: Matrix
     feature_names: tuple[str, ...] | None = None
     votes: Votes | None = None
-    kernel_map: KernelMap | None = None
+    kernel_map: FeatureMap | None = None
     unit_rows: bool = False
     columns: Columns | None = None
 
@@ -81,7 +82,7 @@ class Metric(MetricLearnNames):
         L: ArrayLike,
         feature_names: Sequence[str] | None = None,
         votes: Votes | None = None,
-        kernel_map: KernelMap | None = None,
+        kernel_map: FeatureMap | None = None,
         unit_rows: bool = False,
         columns: Columns | None = None,
     ) -> None:
@@ -162,6 +163,29 @@ class Metric(MetricLearnNames):
         L = determined(values, np.sqrt(size * values)[:, None] * vectors.T)
         return cls(L, feature_names)
 
+    @classmethod
+    def sum(cls, metrics: Sequence[Metric]) -> Metric:
+        """Return the metric whose squared distances are the sums of those of others.
+
+        They are for the same features, and none has a gate or votes.
+
+        Examples
+        --------
+        >>> from nearfar import Metric
+        >>> Metric.sum([Metric([[3.0]]), Metric([[4.0]])]).distances([[0.0]], [[1.0]])
+        array([[5.]])
+        """
+        first = metrics[0]
+        if any(len(each.parts) > 1 or each.unit_rows != first.unit_rows for each in metrics):
+            raise ValueError("Metrics with a gate, or some of unit rows, cannot be added up.")
+        if all(each.is_linear for each in metrics):
+            L = np.vstack([each.L for each in metrics])
+            return cls(L, first.feature_names, None, None, first.unit_rows, first.columns)
+        maps = [part for each in metrics for part in side_by_side(each.kernel_map)]
+        both = SideBySide(maps, first.n_features)
+        L = block_diag(*(each.L for each in metrics))
+        return cls(L, first.feature_names, None, both, first.unit_rows, first.columns)
+
     def named(self, feature_names: Sequence[str] | None) -> Metric:
         """Return the same metric of features with other names, without `columns`."""
         names = None if feature_names is None else tuple(feature_names)
@@ -219,10 +243,10 @@ class Metric(MetricLearnNames):
         A gated metric and a metric with a kernel have none.
         """
         if not self.is_linear:
-            what = "several maps" if self.kernel_map is None else "a kernel"
+            what = "several maps" if self.kernel_map is None else "a kernel or trees"
             raise ValueError(
-                f"A metric with {what} cannot be exported, because it is not one linear map; "
-                "use transform or kneighbors."
+                f"A metric with {what} cannot be exported like this, because it is not one linear "
+                'map; use transform or kneighbors, or learn one with AutoMetric(form="linear").'
             )
         return LinearMap(self.L, np.zeros(self.n_components), self.unit_rows, self.feature_names)
 

@@ -357,7 +357,7 @@ class _Part:
         """Distances (by heaps; from tables what orders the gallery) and rows, nearest first."""
         if not heaps:
             table = self.table(chunk)
-            found = _smallest(table, k)
+            found = smallest(table, k)
             return np.take_along_axis(table, found, axis=1), found
         queries = self.points[chunk]
         fast = self.space.nearest_rows(queries, k)
@@ -382,7 +382,7 @@ class _Part:
         return table
 
 
-def _smallest(table: Floats, k: int) -> Ints:
+def smallest(table: Floats, k: int) -> Ints:
     """Columns of the k smallest values of each row, in order."""
     if 2 * k > table.shape[1]:
         return np.argsort(table, axis=1)[:, :k]

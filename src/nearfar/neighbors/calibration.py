@@ -57,4 +57,8 @@ def cross_fitted(
             with suppress(ValueError):
                 votes.append(votes_of(learned, seen, split.unseen_rows))
                 asked.append(split.unseen_rows)
-    return (np.concatenate(votes), codes[np.concatenate(asked)]) if asked else None
+    if not asked:
+        return None
+    # Folds of small tables may have fewer rows than voters.
+    width = min(each.shape[1] for each in votes)
+    return np.concatenate([each[:, :width] for each in votes]), codes[np.concatenate(asked)]

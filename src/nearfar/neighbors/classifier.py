@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.constraints import kind_of
 from nearfar.constraints.copies import comparable_rows
 from nearfar.constraints.supervision import checked_groups
-from nearfar.evaluate.neighbor_votes import Reliability, class_shares
+from nearfar.evaluate.neighbor_votes import NUMBERS, Reliability, best_number, class_shares
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.boosting import BoostMetric
 from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
@@ -32,6 +32,7 @@ from nearfar.numerics.missing import (
     refuse_masked,
     refuse_missing,
 )
+from nearfar.runtime.parameters import check_parameters, integer
 from nearfar.typing import Array, Floats, Ints
 
 
@@ -43,7 +44,9 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     learner : MetricLearner or Pipeline, default=BoostMetric()
         Learns the metric; cloned. All steps of a pipeline, which ends in a learner, are fitted
         again for the calibration.
-    n_neighbors : int, default=3
+    n_neighbors : int or "auto", default="auto"
+        How many neighbours vote. "auto" chooses among 1, 3, 5, 9, 15 and 25 by the votes on rows
+        that took no part (see `calibrate`).
     gate : {"hard", "soft"}, default="hard"
         For gated metrics: "hard" takes the neighbours under the query's own metric, "soft" takes
         soft neighbours under every metric, weighted by the gate. Other metrics ignore it.
@@ -51,7 +54,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Whether `predict_proba` returns probabilities, calibrated on rows that took no part. The
         metric is learned again for that, from four fifths of the rows at a time, until 1000 rows
         have been left out: five times for small tables, once for large ones. (`AutoMetric` puts
-        rows aside itself.) Otherwise
+        rows aside itself, and chooses the number of neighbours on others.) Otherwise
         `predict_proba` returns shares of votes, which claim too much.
 
     Attributes
@@ -63,6 +66,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     gallery_ : Gallery
         The training rows, ready to be searched.
     classes_ : array of shape (n_classes,)
+    n_neighbors_ : int
+        How many neighbours vote.
     reliability_ : Reliability or None
         How often votes were right on rows that took no part; it prints as a table. None without
         `calibrate`, or if there are too few rows.
@@ -84,7 +89,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         learner: MetricLearner | Pipeline | None = None,
-        n_neighbors: int = 3,
+        n_neighbors: int | Literal["auto"] = "auto",
         gate: Literal["hard", "soft"] = "hard",
         calibrate: bool = True,
     ) -> None:
@@ -128,37 +133,45 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         if self.gate not in ("hard", "soft"):
             raise ValueError(f'gate must be "hard" or "soft"; got {self.gate!r}.')
-        if self.n_neighbors > len(points):
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors} is more than the {len(points)} rows of X."
-            )
+        automatic = self.n_neighbors == "auto"
+        if not automatic:
+            check_parameters({"n_neighbors": integer(at_least=1)}, self.get_params(deep=False))
+            if int(self.n_neighbors) > len(points):
+                raise ValueError(
+                    f"n_neighbors={self.n_neighbors} is more than the {len(points)} rows of X."
+                )
         known = checked_groups(groups, len(points))
         self.learner_, self.metric_ = self._learn(X, labels, known)
         self.gallery_ = Gallery(self.metric_, features_of(self.learner_, rows))
         self.classes_, self._codes = np.unique(labels, return_inverse=True)
 
-        def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Floats:
-            """Learn from some rows, and return the shares of the votes of others."""
+        def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Array:
+            """Learn from some rows, and return the votes of others."""
             own = None if known is None else known[learned]
             learner, metric = self._learn(_safe_indexing(rows, learned), labels[learned], own)
             X, new = (features_of(learner, _safe_indexing(rows, part)) for part in (seen, asked))
-            return self._shares(Gallery(metric, X), self._codes[seen], new)
+            return self._votes(Gallery(metric, X), self._codes[seen], new)
 
-        self.reliability_, k = None, self.n_neighbors
-        aside: tuple[Ints, Ints] | None = getattr(self.learner_, "held_out_votes_", None)
-        held_out: tuple[Array, Ints] | None = None
-        if self.calibrate and aside and aside[0].shape[1] >= k and not self._soft(self.metric_):
-            held_out = class_shares(aside[0][:, :k], len(self.classes_)), aside[1]
-        elif self.calibrate:
+        chosen = getattr(self.learner_, "n_neighbors_", None) if automatic else self.n_neighbors
+        self.n_neighbors_ = NUMBERS[-1] if chosen is None else int(chosen)
+        self.reliability_ = None
+        soft = self._soft(self.metric_)
+        held_out: tuple[Array, Ints] | None = getattr(self.learner_, "held_out_votes_", None)
+        enough = held_out is not None and held_out[0].shape[1] >= self.n_neighbors_ and not soft
+        if not enough and (self.calibrate or chosen is None):
+            self.n_neighbors_ = min(self.n_neighbors_, len(points))
             held_out = cross_fitted(votes_of, points, self._codes, known)
-        if held_out is not None:
-            self.reliability_ = Reliability.of(*held_out, k)
+        if chosen is None:
+            self.n_neighbors_ = best_number([held_out] if held_out and not soft else [])
+        if self.calibrate and held_out is not None:
+            votes, actual = held_out
+            self.reliability_ = Reliability.of(self._shares(votes), actual, self.n_neighbors_)
         return self
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the most frequent class among the nearest neighbours, the first of ties."""
         check_is_fitted(self)
-        return self.classes_[self._shares(self.gallery_, self._codes, self._points(X)).argmax(1)]
+        return self.classes_[self._predicted_shares(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class.
@@ -167,7 +180,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         took no part (`reliability_`). Without it, return the shares of the vote.
         """
         check_is_fitted(self)
-        shares = self._shares(self.gallery_, self._codes, self._points(X))
+        shares = self._predicted_shares(X)
         if self.reliability_ is None:
             return shares
         totals = np.bincount(self._codes) / len(self._codes)
@@ -194,7 +207,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self.metric_,
             self.gallery_.X,
             self.classes_[self._codes],
-            n_neighbors=self.n_neighbors,
+            n_neighbors=self.n_neighbors_,
             reliability=self.reliability_,
         )
         return predictor.predict(self._points(X))
@@ -207,15 +220,24 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         fitted = fit_pipeline(learner, X, y, groups=groups)
         return fitted, as_metric(learner_of(fitted).metric_)
 
-    def _shares(self, gallery: Gallery, codes: Ints, points: Floats) -> NDArray[np.float64]:
-        """Return the share of each class in the votes of a gallery."""
+    def _votes(self, gallery: Gallery, codes: Ints, points: Floats) -> Array:
+        """Return classes of the nearest rows of a gallery, or of soft neighbours their shares."""
         if not self._soft(gallery.metric):
-            neighbors = gallery.search(points).nearest(self.n_neighbors)[1]
-            return class_shares(codes[neighbors], len(self.classes_))
+            k = min(self.n_neighbors_, len(gallery))
+            return codes[gallery.search(points).nearest(k)[1]]
         present, votes = gallery.metric.class_votes(gallery.X, codes, points)
         out = np.zeros((len(points), len(self.classes_)))
         out[:, present] = votes
         return out
+
+    def _shares(self, votes: Array) -> NDArray[np.float64]:
+        """Return the share of each class in votes."""
+        if self._soft(self.metric_):
+            return votes
+        return class_shares(votes[:, : self.n_neighbors_], len(self.classes_))
+
+    def _predicted_shares(self, X: ArrayLike) -> NDArray[np.float64]:
+        return self._shares(self._votes(self.gallery_, self._codes, self._points(X)))
 
     def _soft(self, metric: object) -> TypeGuard[GatedMetric]:
         return self.gate == "soft" and isinstance(metric, GatedMetric)

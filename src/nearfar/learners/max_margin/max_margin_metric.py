@@ -66,7 +66,7 @@ from nearfar.learners.problem import (
     prior_factor,
     uncertified,
 )
-from nearfar.metrics.kernel_map import Kernel
+from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Moments, Rows
 from nearfar.runtime.history import History, Iterations
@@ -305,7 +305,8 @@ class MaxMarginProblem(Problem):
         if basis is None:
             L = factor_on_scaled_points(warm.metric, data.scaler, "metric to continue from")
         elif (
-            earlier is not None
+            isinstance(earlier, KernelMap)
+            and isinstance(basis, KernelMap)
             and earlier.points.shape == basis.points.shape
             and np.allclose(earlier.points, basis.points)
         ):

@@ -39,13 +39,16 @@ class AutoMetric(ShowsFit, MetricLearner):
     ----------
     candidates : sequence of str or of learners, optional
         What to try, by name or as learners with parameters of your own. By default all learners
-        of a linear metric that learn from this kind of supervision.
+        that learn from this kind of supervision, except for those of a metric with a gate.
     budget : float, default=60.0
         Seconds that a fit may take. Cheap candidates come first; those that there is no time for
         are left out. The result depends on the speed of the machine only if time runs short.
     goal : {"classification", "ranking"}, default="classification"
         What labels are for: nearest neighbours of the right class, or as many of the class as
         possible among the first.
+    form : {"any", "linear"}, default="any"
+        Whether the metric may bend. "linear" is for what needs one matrix, such as `components_`
+        and SQL; so is `n_components`. Trees are not tried if there are fewer rows than features.
     expected_folds : int, optional
         How many quarters of labelled data `expected_` is measured on, one to four, each with trial
         fits of its own; by default two, or one if that has 200 rows, or 30 classes where whole
@@ -59,6 +62,8 @@ class AutoMetric(ShowsFit, MetricLearner):
     weights_ : dict of str to float
         Share of each candidate in the mean squared distance; they sum to one. "Euclidean" is
         Euclidean distance between scaled points.
+    n_neighbors_ : int
+        How many neighbours vote best on held-out rows; 3 where no rows vote.
     leaderboard_ : list of dict
         What became of each candidate: its mean log-likelihood of held-out data, alone with
         Euclidean distance, its number of iterations, its weight, the seconds it took, and a note
@@ -92,6 +97,7 @@ class AutoMetric(ShowsFit, MetricLearner):
     candidates: Sequence[Any] | None = None
     budget: float = 60.0
     goal: Literal["classification", "ranking"] = "classification"
+    form: Literal["any", "linear"] = "any"
     expected_folds: int | None = None
     validation: Validation = "rows"
     random_state: int | np.random.RandomState | None = 0
@@ -100,11 +106,13 @@ class AutoMetric(ShowsFit, MetricLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs", "triplets")
     tells_expected: ClassVar[bool] = True
+    gives_linear: ClassVar[bool] = False
     auto_order: ClassVar[int | None] = None
     compare_order: ClassVar[int | None] = 0
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "budget": number(above=0.0),
         "goal": choice("classification", "ranking"),
+        "form": choice("any", "linear"),
         "expected_folds": optional(integer(at_least=0)),
     }
 
@@ -140,9 +148,9 @@ class AutoMetric(ShowsFit, MetricLearner):
         assert isinstance(problem, AutoProblem)
         self.expected_: Expected | None = None
         self.held_out_votes_: tuple[Ints, Ints] | None = None
-        if problem.factor_of_known is not None:
+        if problem.blend_of_known is not None:
             builder = replace(builder_of(problem, prepared, method), span=None)
-            metrics = prepared.scaler.euclidean, builder.build(problem.factor_of_known)
+            metrics = prepared.scaler.euclidean, problem.blend_of_known.metric(builder)
             folds = list(self._folds(problem, metrics, data, method))
             self.expected_ = problem.expected(data.X, folds)
             self.held_out_votes_ = problem.held_out_votes(data.X, folds)
@@ -172,7 +180,7 @@ class AutoMetric(ShowsFit, MetricLearner):
         return fragment("Shares in the blend", bars=bars(ordered)) + expected
 
     def _rotates(self) -> bool:
-        learners = self._learners("labels").values()
+        learners = [each for each in self._learners("labels").values() if each.gives_linear]
         return all(each._rotates() and each._method().start is None for each in learners)
 
     def _build_problem(
@@ -181,7 +189,11 @@ class AutoMetric(ShowsFit, MetricLearner):
         supervision = data.supervision.usable()
         splits = self._outer_splits(supervision, seed) if put_aside else []
         methods = {}
+        linear = self.form == "linear" or self.n_components is not None
         for name, candidate in self._learners(supervision.kind).items():
+            # Trees need features, not coordinates in the span of rows.
+            if not candidate.gives_linear and (linear or data.scaler.span is not None):
+                continue
             # Points are scaled already, and only a metric is wanted.
             fixed = {"scale": "unit", "n_components": None, "validation_fraction": None}
             own = clone(candidate)
@@ -196,6 +208,7 @@ class AutoMetric(ShowsFit, MetricLearner):
             budget=self.budget,
             seed=seed,
             outer=splits[0] if splits else None,
+            linear=linear or data.scaler.span is not None,
         )
 
     def _learners(self, kind: str) -> dict[str, MetricLearner]:

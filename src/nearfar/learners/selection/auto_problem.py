@@ -7,7 +7,7 @@
    are those under which held-out data are most likely. Most of them are zero.
 4. The candidates with a weight are fitted to the rest as a whole. The outer part tells what to
    expect of their blend.
-5. They are fitted to all data. Their blend is the result: one linear metric.
+5. They are fitted to all data. Their blend is the result: one metric, which is linear if they are.
 
 Of few data, a quarter tells little. Then `AutoMetric` puts the other quarters aside in turn, and
 does the first four steps, and the choice of a scale, again for each.
@@ -29,6 +29,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.constraints import Split, Supervision
+from nearfar.evaluate.neighbor_votes import DEFAULT_NEIGHBORS, NUMBERS, best_number
 from nearfar.learners.fitting import Data, FitMethod, follow, learn
 from nearfar.learners.problem import MetricBuilder, Problem
 from nearfar.learners.selection.choice import Choice, Trial, best_choice
@@ -41,6 +42,7 @@ from nearfar.learners.selection.expectation import (
 )
 from nearfar.learners.selection.held_out import (
     Goal,
+    HeldOutRows,
     Part,
     Validation,
     held_out_parts,
@@ -48,6 +50,7 @@ from nearfar.learners.selection.held_out import (
     optimal_weights,
     sample,
 )
+from nearfar.metrics.feature_maps import moved
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import OutOfTimeError, WorkClock, deadline, early_stop
 from nearfar.runtime.history import History, Iteration, Iterations
@@ -72,8 +75,6 @@ _ENOUGH_CLASSES = 30
 # Rows of trial fits and of the outer part; their cost is bounded whatever the size of the data.
 _MAX_TRIAL_ROWS = 2000
 _MAX_OUTER_ROWS = 2000
-# Neighbours whose votes are kept, for probabilities with as many voters.
-_VOTERS = 15
 
 # Share of the budget for cross-fitting; two fits of the blend follow.
 _SEARCH_SHARE = 0.45
@@ -116,6 +117,33 @@ def outer_splits(
         if found and supervision.listed:
             break
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """A weighted sum of metrics of scaled points.
+
+    Attributes
+    ----------
+    factor : array of shape (rank, n_features)
+        Factor of the sum of the linear ones.
+    bent : list of Metric
+        The others.
+    """
+
+    factor: Matrix
+    bent: list[Metric]
+
+    def metric(self, builder: MetricBuilder) -> Metric:
+        """Return the sum as a metric in the units of X."""
+        linear = builder.build(self.factor)
+        terms = [] if self.bent and linear.is_zero else [linear]
+        for each in self.bent:
+            there = moved(each.kernel_map, builder.center, builder.scale)
+            terms.append(
+                Metric(each.L, linear.feature_names, None, there, unit_rows=builder.unit_rows)
+            )
+        return terms[0] if len(terms) == 1 else Metric.sum(terms)
 
 
 @dataclass
@@ -179,11 +207,15 @@ class AutoProblem(Problem):
     seed : int
     outer : Split or None
         What to learn from and what is put aside, to tell what to expect; None for all rows.
+    linear : bool
+        Whether the blend must be a linear map.
 
     Attributes
     ----------
-    factor_of_known : array or None
+    blend_of_known : Blend or None
         The blend that was learned from what was not put aside.
+    n_neighbors : int
+        How many neighbours vote best on held-out rows.
     seconds : float
         How long everything up to that blend took.
     clock : WorkClock
@@ -203,16 +235,18 @@ class AutoProblem(Problem):
         budget: float,
         seed: int,
         outer: Split | None,
+        linear: bool,
     ) -> None:
         self.euclidean = Candidate(EUCLIDEAN, None, weight=1.0)
         self.candidates = [Candidate(name, method) for name, method in methods.items()]
         self.Z, self.supervision, self.goal, self.validation = Z, supervision, goal, validation
         self.budget, self.seed = budget, seed
         self.max_iter = len(methods) + 1
-        self.outer = outer
+        self.outer, self.linear = outer, linear
         self.parts: list[Part] = []
         self.priors: list[Floats] = []
-        self.factor_of_known: Matrix | None = None
+        self.blend_of_known: Blend | None = None
+        self.n_neighbors = DEFAULT_NEIGHBORS
         self.seconds = 0.0
         self.clock = WorkClock()
 
@@ -250,31 +284,37 @@ class AutoProblem(Problem):
                 best = min(best, -candidate.value)
             yield Iteration(best, payload=self._tried())
         chosen = self._find_weights(self._tried())
+        self.n_neighbors = self._find_neighbors(chosen)
         if self.outer is not None:
-            self.factor_of_known = self._blend(chosen, inner, (self.budget - clock()) / 2)
+            self.blend_of_known = self._blend(chosen, inner, (self.budget - clock()) / 2)
         self.seconds = clock()
-        factor = self._blend(chosen, every, max(self.budget - clock(), _LEAST_SECONDS))
-        yield Iteration(best if math.isfinite(best) else 0.0, payload=factor)
+        blend = self._blend(chosen, every, max(self.budget - clock(), _LEAST_SECONDS))
+        yield Iteration(best if math.isfinite(best) else 0.0, payload=blend)
         return "blended"
 
     def _tried(self) -> list[Candidate]:
         return [candidate for candidate in self.candidates if candidate.choice is not None]
 
-    def factor(self, history: History) -> Matrix:
+    def metric(self, history: History, builder: MetricBuilder) -> Metric:
         """Return the blend, or that of the trial fits so far if the fit was stopped early."""
-        payload = history[-1].payload
-        if isinstance(payload, np.ndarray):
-            return payload
-        chosen = self._find_weights(payload)
-        return self._sum([(each.tried.stages[0].metric, each.weight) for each in chosen], self.Z)
+        blend = history[-1].payload
+        if not isinstance(blend, Blend):
+            chosen = self._find_weights(blend)
+            terms = [(each.tried.stages[0].metric, each.weight) for each in chosen]
+            blend = self._sum(terms, self.Z)
+        return blend.metric(builder)
 
-    def _sum(self, terms: list[tuple[Any, float]], Z: Floats) -> Matrix:
-        """Return the factor of a weighted sum of metrics and of Euclidean distance."""
-        factors = []
+    def _sum(self, terms: list[tuple[Any, float]], Z: Floats) -> Blend:
+        """Return the weighted sum of metrics and of Euclidean distance."""
+        factors, bent = [], []
         for metric, weight in [(Metric.identity(Z.shape[1]), self.euclidean.weight), *terms]:
             size = mean_squared_distance(metric, Z)
-            factors.append(metric.L * math.sqrt(weight / size) if size > 0 else 0.0 * metric.L)
-        return np.vstack(factors)
+            L = metric.L * (math.sqrt(weight / size) if size > 0 else 0.0)
+            if metric.is_linear:
+                factors.append(L)
+            else:
+                bent.append(Metric(L, kernel_map=metric.kernel_map))
+        return Blend(np.vstack(factors), bent)
 
     def _try(self, candidate: Candidate, Z: Floats, seconds: float) -> None:
         """Fit a candidate to the parts, within some seconds."""
@@ -292,13 +332,22 @@ class AutoProblem(Problem):
                     rows = Data(Z[part.rows], part.supervision)
                     prior, path = follow(candidate.method, rows, "unit", self.seed)
                     stack.enter_context(closing(path))
-                    trials.append(Trial(rows.X, part.held_out, prior, _one_map(path)))
+                    trials.append(Trial(rows.X, part.held_out, prior, self._addable(path)))
                 candidate.choice = best_choice(trials, candidate.method.learner.patience)
         except OutOfTimeError:
             candidate.note = _TOO_SLOW
         except ValueError as error:
             candidate.note = str(error)
         candidate.seconds = clock()
+
+    def _addable(self, metrics: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Metric]]:
+        """Refuse metrics with a gate, which cannot be added up, and those that must not bend."""
+        for number, metric in metrics:
+            if not isinstance(metric, Metric) or len(metric.parts) > 1:
+                raise ValueError("Metrics with a gate cannot be added up.")
+            if self.linear and not metric.is_linear:
+                raise ValueError("The metric is not linear.")
+            yield number, metric
 
     def _find_weights(self, tried: list[Candidate]) -> list[Candidate]:
         """Set the weights of the candidates and of Euclidean distance; return those with one."""
@@ -330,8 +379,20 @@ class AutoProblem(Problem):
             start = weights[np.append(True, kept)]
         return []
 
-    def _blend(self, chosen: list[Candidate], data: Data, seconds: float) -> Matrix:
-        """Fit the chosen candidates, and return the factor of their weighted sum."""
+    def _find_neighbors(self, chosen: list[Candidate]) -> int:
+        """Return how many neighbours vote best for held-out rows, by the blend of trial fits."""
+        votes = []
+        for number, (part, prior) in enumerate(zip(self.parts, self.priors, strict=True)):
+            if not isinstance(part.held_out, HeldOutRows) or part.held_out.own is not None:
+                return DEFAULT_NEIGHBORS
+            H = self.euclidean.weight * prior
+            for each in chosen:
+                H = H + each.weight * each.tried.stages[number].tables[1]
+            votes.append(part.held_out.votes(H))
+        return best_number(votes)
+
+    def _blend(self, chosen: list[Candidate], data: Data, seconds: float) -> Blend:
+        """Fit the chosen candidates, and return their weighted sum."""
         n_rows = len(data.X)
         n_trial = min(_MAX_TRIAL_ROWS, n_rows)
         # If there is no time for fits to all labelled rows, a sample of them is learned from.
@@ -372,7 +433,7 @@ class AutoProblem(Problem):
             known = split.rows[y[split.rows] >= 0]
             rows = sample(split.unseen_rows, _MAX_OUTER_ROWS, np.random.RandomState(self.seed))
             fold = Fold((metric, metric), X, y, known, rows[y[rows] >= 0])
-            votes.append(y[fold.nearest(metric, known, _VOTERS)])
+            votes.append(y[fold.nearest(metric, known, NUMBERS[-1])])
             actual.append(y[fold.unseen])
         k = min(each.shape[1] for each in votes)
         return np.vstack([each[:, :k] for each in votes]), np.concatenate(actual)
@@ -395,7 +456,7 @@ class AutoProblem(Problem):
             parts.append(Fold(metrics, X, codes, split.rows, rows, groups))
         if self.goal == "ranking" or first.whole_classes:
             return expect_ranking(parts, whole_classes=first.whole_classes)
-        return expect_error(parts, len(X))
+        return expect_error(parts, len(X), self.n_neighbors)
 
     def warning_message(self, history: History, metric: Metric) -> str:
         """Warn of equal rows, and of candidates that there was no time for."""
@@ -414,6 +475,7 @@ class AutoProblem(Problem):
         everyone = sorted(self.candidates, key=lambda each: -each.value)
         weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.choice}
         return {
+            "n_neighbors_": self.n_neighbors,
             "weights_": BlendWeights({EUCLIDEAN: self.euclidean.weight, **weights}),
             "leaderboard_": [
                 {
@@ -427,15 +489,6 @@ class AutoProblem(Problem):
                 for each in everyone
             ],
         }
-
-
-def _one_map(metrics: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Metric]]:
-    """Refuse metrics that are not one linear map: they cannot be added up."""
-    for number, metric in metrics:
-        linear = isinstance(metric, Metric) and metric.kernel_map is None
-        if not linear or len(metric.parts) > 1:
-            raise ValueError("Only linear metrics can be added up.")
-        yield number, metric
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What to expect of a metric on new data, with an interval.
 
-    labels      error of the vote of the three nearest training rows; to rank, MAP@R among them
+    labels      error of the vote of the nearest training rows; to rank, MAP@R among them
     classes     MAP@R of rows of new classes among as many rows and classes as there are in all
     triplets    weighted share in the wrong order
     pairs       probability that a dissimilar pair is nearer than a similar one
@@ -41,11 +41,9 @@ from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.runtime.quoting import counted
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
-# Neighbours that vote, as in comparisons.
-_NEIGHBORS = 3
-
-# So many neighbours that three of them are nearly always in a random half of the rows.
-_NEARBY = 24
+# Neighbours to look at beyond twice those that vote: enough of them are nearly always in a random
+# half of the rows.
+_SPARE = 18
 
 # Random halves whose errors are averaged: their noise is then a fifth of that of one.
 _HALVES = 20
@@ -182,8 +180,8 @@ class Fold:
         return np.take_along_axis(out, np.argsort(own, axis=1, kind="stable"), axis=1)[:, :-1]
 
 
-def expect_error(folds: Sequence[Fold], n_rows: int) -> Expected:
-    """Error of nearest neighbours among `n_rows` rows, on the unseen rows of all folds.
+def expect_error(folds: Sequence[Fold], n_rows: int, k: int) -> Expected:
+    """Error of the k nearest neighbours among `n_rows` rows, on the unseen rows of all folds.
 
     Errors fall like a power of the number of rows. The mean error with random halves of the rows,
     or of their groups, is less noisy than that with all of them, which counts as far as it differs
@@ -195,14 +193,14 @@ def expect_error(folds: Sequence[Fold], n_rows: int) -> Expected:
     for fold in folds:
         y, actual = fold.y, fold.y[fold.unseen]
         group = np.arange(len(y)) if fold.groups is None else fold.groups
-        nearest = [fold.nearest(metric, fold.known, _NEARBY) for metric in fold.metrics]
-        votes = [majority(y[each[:, :_NEIGHBORS]]) for each in nearest]
+        nearest = [fold.nearest(metric, fold.known, 2 * k + _SPARE) for metric in fold.metrics]
+        votes = [majority(y[each[:, :k]]) for each in nearest]
         wrong.append(np.array(votes != actual, dtype=np.float64))
         total = np.zeros((len(fold.metrics), len(actual)))
         for _ in range(_HALVES):
             left_out = (random_state.uniform(size=int(group.max()) + 1) < 0.5)[group]
             for place, each in enumerate(nearest):
-                first = np.argsort(left_out[each], axis=1, kind="stable")[:, :_NEIGHBORS]
+                first = np.argsort(left_out[each], axis=1, kind="stable")[:, :k]
                 voters = y[np.take_along_axis(each, first, axis=1)]
                 total[place] += majority(voters) != actual
         halved.append(total / _HALVES)

@@ -25,7 +25,9 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from nearfar.constraints import Pairs, Supervision, Triplets
+from nearfar.evaluate.neighbor_votes import NUMBERS
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.search import smallest
 from nearfar.numerics.sorted_rows import place_in_run
 from nearfar.rows import Points
 from nearfar.typing import Floats, Ints, Vector
@@ -100,6 +102,8 @@ class HeldOutRows(HeldOut):
     own : array of shape (n_queries,) or None
         The place in the gallery of queries that are in it.
     goal : {"neighbors", "ranking"}
+    classes : tuple of two arrays of int
+        Those of the queries and of the gallery.
     """
 
     queries: Floats
@@ -107,6 +111,7 @@ class HeldOutRows(HeldOut):
     near: Floats
     own: Ints | None
     goal: Goal
+    classes: tuple[Ints, Ints]
 
     @classmethod
     def among(
@@ -126,7 +131,8 @@ class HeldOutRows(HeldOut):
         if not kept.any():
             return None
         own = None if own is None else own[kept]
-        return cls(X[queries[kept]], X[gallery], near[kept], own, goal)
+        classes = y[queries[kept]], y[gallery]
+        return cls(X[queries[kept]], X[gallery], near[kept], own, goal, classes)
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -141,6 +147,10 @@ class HeldOutRows(HeldOut):
             H = np.einsum("ij,ij->i", Q, Q)[:, None] + np.einsum("ij,ij->i", P, P) - 2 * Q @ P.T
             out[rows] = np.maximum(H, 0)
         return out
+
+    def votes(self, H: Floats) -> tuple[Ints, Ints]:
+        """Return the classes of the rows nearest to each query by a table, and its own."""
+        return self.classes[1][smallest(H, NUMBERS[-1])], self.classes[0]
 
     def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
         """Sum over the queries of log p, or of the mean log p."""
