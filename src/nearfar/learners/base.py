@@ -63,7 +63,7 @@ from nearfar.runtime.progress import CallbackSupportMixin, FitInProgress, observ
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
 
-_FAMILIES = ("boosting", "classic", "forest", "max_margin", "nca", "selection.auto")
+_FAMILIES = ("boosting", "classic", "forest", "max_margin", "nca", "pieces", "selection.auto")
 
 
 @learner

@@ -18,7 +18,8 @@ parameters. In version 4, points are divided by their length before everything e
 "columns" is the JSON of `nearfar.columns.Columns`: what the columns of a table become before that;
 it may have "rows" too. In version 6, L = diag(weights) + U B; it may have "rows" and "columns". In
 version 7, "maps" is a JSON list of what comes before L, side by side: "linear" for the points
-themselves, "leaves" for a forest (`nearfar.metrics.leaf_map`), or a kernel as in version 2. All
+themselves, "leaves" for a forest (`nearfar.metrics.leaf_map`), "pieces" for columns in pieces
+(`nearfar.metrics.piece_map`), or a kernel as in version 2. All
 other metadata is the caller's; the command line keeps the spreads of the features
 ("feature_spreads"), their shares ("importance"), digests of rows ("learned_from") and a threshold
 for pairs ("threshold") there, as JSON.
@@ -39,6 +40,7 @@ from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.kernel_map import KERNELS, KernelMap
 from nearfar.metrics.leaf_map import Forest, LeafMap
 from nearfar.metrics.metric import MAX_FILE_BYTES, Metric
+from nearfar.metrics.piece_map import PieceMap
 from nearfar.metrics.threshold_votes import Votes
 from nearfar.metrics.wide_metric import WideMetric
 from nearfar.runtime.tensor_file import TensorFile, open_tensors, write_tensors
@@ -56,6 +58,7 @@ _LEAVES = (
     "leaves.scale",
     "leaves.importances",
 )
+_PIECES = ("pieces.column", "pieces.low", "pieces.high", "pieces.center", "pieces.scale")
 # Squares of larger numbers may overflow.
 _LARGEST = 1e150
 
@@ -147,6 +150,8 @@ def _encoded(feature_map: FeatureMap | None) -> tuple[Json, dict[str, Array]]:
     if isinstance(feature_map, LeafMap):
         arrays = _arrays(feature_map.forest, _FOREST) | _arrays(feature_map, _LEAVES)
         return "leaves", arrays
+    if isinstance(feature_map, PieceMap):
+        return "pieces", _arrays(feature_map, _PIECES)
     assert isinstance(feature_map, KernelMap)
     if not isinstance(feature_map.kernel, str):
         raise ValueError("A metric whose kernel is a Python function can't be saved.")
@@ -161,6 +166,8 @@ def _decoded(kind: Any, file: TensorFile, prefix: str = "") -> FeatureMap | None
     if kind == "leaves":
         forest = Forest(*(file[prefix + name] for name in _FOREST))
         return LeafMap(forest, *(file[prefix + name] for name in _LEAVES))
+    if kind == "pieces":
+        return PieceMap(*(file[prefix + name] for name in _PIECES))
     kernel, parameters = kind
     if kernel not in KERNELS:
         raise ValueError(f"unknown kernel {kernel!r}")
