@@ -1,8 +1,9 @@
-"""Reference classifiers: the error to know of. They are no metrics: no neighbours, no search.
+"""Reference classifiers and regressions: the error to know of. They are no metrics.
 
-A comparison runs them on the same features and folds as the methods. They are neither tested nor
-recommended. Their fits are bounded: they learn from a sample of the rows if there are many, and
-gradient boosting is left out if there are too many classes and features for it.
+They have no neighbours and no search. A comparison runs them on the same features and folds as the
+methods. They are neither tested nor recommended. Their fits are bounded: they learn from a sample
+of the rows if there are many, and gradient boosting is left out if there are too many classes and
+features for it.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from functools import partial
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearfar.comparison.compared_methods import Method
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Array, Floats
 
-LOGISTIC, BOOSTING = "logistic regression", "gradient boosting"
+LOGISTIC, RIDGE, BOOSTING = "logistic regression", "ridge regression", "gradient boosting"
 
 # With more rows, an error to know of takes too long; with fewer, it does not show what is
 # possible.
@@ -33,6 +34,8 @@ _MOST_ROWS, _FEWEST_ROWS = 20_000, 1_000
 _LOGISTIC_ITERATIONS = 200
 # Rows x features x classes x iterations: about ten seconds, if it needs all iterations.
 _LOGISTIC_PRODUCTS = 5e10
+# Of ridge regression, which chooses by leave-one-out errors.
+_STRENGTHS = np.logspace(-2, 4, 13)
 # Half of scikit-learn's default iterations at twice the rate: as good, in half the time.
 _BOOSTING_ITERATIONS, _LEARNING_RATE = 50, 0.2
 # Time of a tree, and for each row and feature, as measured.
@@ -52,8 +55,8 @@ class FittedClassifier:
 
     model: BaseEstimator
 
-    def predict(self, X: Floats) -> Ints:
-        """Return the classes of rows, as codes."""
+    def predict(self, X: Floats) -> Array:
+        """Return the classes of rows, as codes, or numbers."""
         return np.asarray(self.model.predict(X))
 
 
@@ -72,10 +75,10 @@ class SampledClassifier(BaseEstimator):
     ):
         self.model, self.max_rows, self.random_state = model, max_rows, random_state
 
-    def fit(self, X: Floats, y: Ints) -> FittedClassifier:
+    def fit(self, X: Floats, y: Array) -> FittedClassifier:
         """Fit a copy of the model."""
         if len(X) > self.max_rows:
-            sizes = np.bincount(y)
+            sizes = np.bincount(y) if y.dtype.kind in "iu" else np.ones(1)
             can_stratify = sizes[sizes > 0].min() > 1 and self.max_rows >= 2 * len(sizes)
             rows = train_test_split(
                 np.arange(len(X)),
@@ -92,12 +95,12 @@ class SampledClassifier(BaseEstimator):
 def reference_classifiers(
     n_features: int, n_classes: int, random_state: int | None = 0
 ) -> list[Method]:
-    """Return logistic regression and gradient boosting as methods of a comparison.
+    """Return logistic or ridge regression, and gradient boosting, as methods of a comparison.
 
     Parameters
     ----------
     n_features, n_classes : int
-        What their time depends on beside the number of rows.
+        What their time depends on beside the number of rows; 0 classes for numbers.
     random_state : int or None, default=0
 
     Examples
@@ -109,8 +112,10 @@ def reference_classifiers(
     20000
     """
     seed = 0 if random_state is None else random_state
-    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_LOGISTIC_ITERATIONS))
-    boosting = HistGradientBoostingClassifier(
+    numbers = n_classes == 0
+    linear = RidgeCV(_STRENGTHS) if numbers else LogisticRegression(max_iter=_LOGISTIC_ITERATIONS)
+    trees = HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
+    boosting = trees(
         max_iter=_BOOSTING_ITERATIONS,
         learning_rate=_LEARNING_RATE,
         # Without it, leaves of rows that are sure of their class grow beyond bounds.
@@ -119,11 +124,14 @@ def reference_classifiers(
         random_state=seed,
     )
     # Two classes need one score, others one each.
-    n_scores = 1 if n_classes == 2 else n_classes
+    n_scores = 1 if n_classes <= 2 else n_classes
     products = n_features * n_scores * _LOGISTIC_ITERATIONS
     seconds = _BOOSTING_SECONDS / (_BOOSTING_ITERATIONS * n_scores) - _TREE_SECONDS
     limits = {
-        LOGISTIC: (logistic, _LOGISTIC_PRODUCTS / products),
+        RIDGE if numbers else LOGISTIC: (
+            make_pipeline(StandardScaler(), linear),
+            _LOGISTIC_PRODUCTS / products,
+        ),
         BOOSTING: (boosting, seconds / (_CELL_SECONDS * n_features)),
     }
     why = f"would take too long with {n_features} features and {n_classes} classes"
@@ -142,7 +150,7 @@ def reference_classifiers(
                 # All rows of a small table, or a sample of more, must be affordable.
                 max_rows=max(int(max_rows), 0) if too_slow else math.inf,
                 limit=why,
-                supervision=("labels",),
+                supervision=("numbers",) if numbers else ("labels",),
             )
         )
     return methods

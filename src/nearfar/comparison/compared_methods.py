@@ -46,7 +46,7 @@ DEFAULT_LEARNERS = tuple(cls.__name__ for cls in _COMPARED if cls.compared_on_la
 DEFAULT_JUDGEMENT_LEARNERS = tuple(cls.__name__ for cls in _COMPARED)
 """For triplets and pairs, of these the ones that learn from them."""
 
-ANY_SUPERVISION = ("labels", "pairs", "triplets")
+ANY_SUPERVISION = ("labels", "numbers", "pairs", "triplets")
 
 _NAMES = {"labels": "class labels"}
 # For learners that validate nothing by default, on classes that are new.
@@ -82,7 +82,7 @@ class Method:
     limit : str
         Why it can handle no more.
     supervision : tuple of str
-        What it can learn from: of "labels", "pairs" and "triplets".
+        What it can learn from: of "labels", "numbers", "pairs" and "triplets".
     """
 
     name: str
@@ -120,6 +120,11 @@ class Method:
         if parameters.get("validation_fraction", 0.0) is None and learner.variant != "paper":
             return self._with(validation="classes", validation_fraction=_VALIDATION_FRACTION)
         return self._with(validation="classes")
+
+    def for_numbers(self) -> Method:
+        """Return the method for numbers to predict, even if they could be classes."""
+        has_goal = self.learner is not None and "goal" in self.learner.get_params()
+        return self._with(goal="regression") if has_goal else self
 
     def _with(self, **parameters: object) -> Method:
         estimator = clone(self.estimator)
@@ -174,7 +179,7 @@ def default_methods(
         is cloned. Names of plain methods may be among them; these always take part.
     random_state : int or None, default=0
         Seed of the default learners.
-    supervision : {"labels", "pairs", "triplets"}, default="labels"
+    supervision : {"labels", "numbers", "pairs", "triplets"}, default="labels"
         What methods learn from; those that cannot are left out.
 
     Examples

@@ -38,7 +38,7 @@ from nearfar.comparison.significance import fold_test, holm, judgement_test, row
 from nearfar.comparison.verdict import EVEN, PROBABLE, Category, Verdict, categorise
 from nearfar.comparison.verdict_wording import Wording
 from nearfar.constraints.folds import joined_classes
-from nearfar.evaluate.intervals import group_variance, mean_interval, value_interval
+from nearfar.evaluate.intervals import group_variance, mean_interval, ratio_interval, value_interval
 from nearfar.evaluate.measures import Measure, measure_of
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.metrics.metric import Metric
@@ -56,7 +56,8 @@ class GoalComparison:
     results : list of MethodResult
         Simplest methods first.
     goal : str or Measure
-        The goal of a measure: "classification", "ranking", "triplets" or "pairs"; or the measure.
+        The goal of a measure: "classification", "ranking", "regression", "triplets" or "pairs"; or
+        the measure.
     test_share : float, default=0.25
         Test rows for each training row of a fold.
     overlap : OverlappingJudgements, optional
@@ -67,6 +68,8 @@ class GoalComparison:
     groups : array of shape (n_rows,), optional
         The group of each row. What counts is then the mean over the rows of a group, or over
         unseen classes that share groups.
+    numbers : array of shape (n_rows,), optional
+        What is predicted, if these are numbers.
 
     Attributes
     ----------
@@ -94,8 +97,10 @@ class GoalComparison:
         overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
         groups: Ints | None = None,
+        numbers: Vector | None = None,
     ) -> None:
         self.results, self.test_share, self.overlap = results, test_share, overlap
+        self.numbers = numbers
         self.measure = measure_of(goal) if isinstance(goal, str) else goal
         self.goal = self.measure.goal
         self.noise = self.measure.noise if unseen is None else self.measure.class_noise
@@ -161,6 +166,11 @@ class GoalComparison:
         if self.overlap is not None:
             return self.overlap.interval(losses)
         scored = ~np.isnan(losses)
+        if self.numbers is not None:
+            y = self.numbers[scored]
+            units = None if self._units is None else self._units[scored]
+            unit = (y - y.mean()) ** 2
+            return ratio_interval(losses[scored], unit / (unit.mean() or 1.0), groups=units)
         if self._units is None or not scored.any():
             return value_interval(losses[scored], self.noise)
         mean = float(losses[scored].mean())

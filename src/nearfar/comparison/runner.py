@@ -21,6 +21,7 @@ from nearfar.comparison.table import Comparison
 from nearfar.comparison.tasks import ComparisonTask, Features, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
+from nearfar.constraints.supervision import are_numbers
 from nearfar.evaluate.measures import measures_for
 from nearfar.learners.pipelines import Estimator
 from nearfar.numerics.missing import (
@@ -44,6 +45,7 @@ def compare(
     groups: ArrayLike | None = None,
     split: Literal["rows", "classes"] = "rows",
     n_neighbors: int = 3,
+    numbers: bool | None = None,
     classifiers: bool = True,
     features: Estimator = None,
     budget: float | None = None,
@@ -60,15 +62,16 @@ def compare(
     with the better baseline or, if that is probably better, as it often is for embeddings, with
     cosine distance.
 
-    Labels are scored by classification and ranking of held-out rows, triplets by the share of
-    held-out ones in the right order, pairs by the area under the ROC curve of held-out ones
-    (`nearfar.evaluate.measures`).
+    Labels are scored by classification and ranking of held-out rows, numbers by R2 of the mean of
+    neighbours, triplets by the share of held-out ones in the right order, pairs by the area under
+    the ROC curve of held-out ones (`nearfar.evaluate.measures`).
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), Triplets or Pairs
-        Class labels, or judgements. Rows that -1 marks as unlabelled are left out, with a warning.
+        Class labels, numbers or judgements. Rows that -1 marks as unlabelled are left out, with a
+        warning.
     learners : mapping of str to estimator, or iterable of estimators or names, optional
         By default the usual ones that can learn from y (`DEFAULT_LEARNERS` in
         `nearfar.comparison.compared_methods`). "all" means every learner, and scikit-learn's NCA.
@@ -94,8 +97,12 @@ def compare(
         significance counts classes instead of rows.
     n_neighbors : int, default=3
         Number of neighbours that vote.
+    numbers : bool, optional
+        Whether y has numbers to predict, not classes; by default if they are not all whole, or
+        floats of more than 30 values with fewer than five rows each.
     classifiers : bool, default=True
-        Whether logistic regression and gradient boosting classify the same test rows. They are no
+        Whether logistic regression (ridge regression for numbers) and gradient boosting predict the
+        same test rows. They are no
         metrics, but tell which error can be expected; they learn from at most 20,000 rows, and are
         not recommended. Not with split="classes".
     features : transformer, optional
@@ -154,7 +161,8 @@ def compare(
     if checkpoint is not None and random_state is None:
         raise ValueError("A checkpoint needs an integer random_state.")
     seed = int(check_random_state(random_state).randint(1 << 31))
-    kind = kind_of(y)
+    numbers = are_numbers(y) if numbers is None else numbers
+    kind = kind_of(y, numbers=numbers)
     refuse_masked(X, "X")
     if kind == "chunklets":
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
@@ -167,7 +175,9 @@ def compare(
     if features is not None:
         made = Features(X, features)
         X = made.fitted(np.arange(_num_samples(X)), y)(np.arange(_num_samples(X)))
-    if kind == "labels":
+    if kind in ("labels", "numbers"):
+        if kind == "numbers" and split == "classes":
+            raise ValueError('split="classes" needs class labels; y has numbers.')
         with naming_remedies():
             points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
         labels = np.asarray(y)
@@ -179,7 +189,8 @@ def compare(
     else:
         with naming_remedies():
             points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-    supervision = Supervision.of(y if labels is None else codes, len(points), groups=groups)
+    given = y if labels is None else codes
+    supervision = Supervision.of(given, len(points), groups=groups, numbers=kind == "numbers")
     known, copies = _together(points, supervision, cv)
     task: ComparisonTask
     if labels is None:
@@ -194,9 +205,11 @@ def compare(
         )
         compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
     else:
+        own = known.given if kind == "numbers" else None
         task = LabelledRows(
             points,
-            known.codes,
+            # Folds have as many small numbers as large ones.
+            known.codes if own is None else np.argsort(np.argsort(own)) * 2 // len(own),
             cv,
             known.groups,
             random_state,
@@ -204,6 +217,7 @@ def compare(
             seed=seed,
             unseen=split == "classes",
             features=made,
+            numbers=own,
         )
         compared = [version("nearfar"), points, task.y, task.splits.folds, n_neighbors, seed]
     if task.groups is not None:
@@ -211,12 +225,14 @@ def compare(
     if features is not None:
         compared.append(repr(features))
     methods = default_methods(learners, random_state=random_state, supervision=task.supervision)
+    if kind == "numbers":
+        methods = [method.for_numbers() for method in methods]
     measures = [measure.name for measure in measures_for(task.supervision)]
     if split == "classes":
         methods = [method.for_new_classes() for method in methods]
         compared.append(split)
     elif classifiers and isinstance(task, LabelledRows):
-        n_classes = int(task.y.max()) + 1
+        n_classes = 0 if kind == "numbers" else int(task.y.max()) + 1
         methods += reference_classifiers(task.X.shape[1], n_classes, random_state)
     groups_shown = task.groups
     if groups_shown is not None and isinstance(task, JudgedRows):

@@ -69,6 +69,38 @@ def score_classifier(
     return Scores(losses)
 
 
+def score_numbers(
+    predictor: Metric | Distance | FittedClassifier,
+    train: tuple[Floats, Vector],
+    test: tuple[Floats, Vector] | None,
+    *,
+    unit: float,
+    n_neighbors: int,
+    random_state: int | None = 0,
+    sample: bool = True,
+) -> Scores:
+    """Score the means of nearest training rows, or a regression, on the numbers of test rows.
+
+    `unit` is the standard deviation of the numbers; the other parameters are those of
+    `score_distance`.
+    """
+    X, y = train if test is None else test
+    rows = np.arange(len(X))
+    if sample:
+        rows = classified_rows(len(X), len(train[0]), random_state)
+    if isinstance(predictor, FittedClassifier):
+        nearest = predictor.predict(X[rows])[:, None]
+    else:
+        gallery = Gallery(predictor, train[0])
+        search = gallery.search(rows=rows) if test is None else gallery.search(X[rows])
+        nearest = train[1][search.nearest(n_neighbors)[1]]
+    losses = {}
+    for measure in measures_for("numbers"):
+        losses[measure.name] = np.full(len(X), np.nan)
+        losses[measure.name][rows] = measure.losses(Voters(nearest, y[rows], unit))
+    return Scores(losses)
+
+
 def score_distance(
     distance: Metric | Distance,
     gallery: tuple[Floats, Ints],

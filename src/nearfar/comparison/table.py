@@ -56,7 +56,7 @@ class Comparison(ResultsTable[MethodResult]):
     n_neighbors, n_folds, n_rows : int
     test_share : float, default=0.25
         Test rows for each training row of a fold.
-    supervision : {"labels", "triplets", "pairs"}, default="labels"
+    supervision : {"labels", "numbers", "triplets", "pairs"}, default="labels"
         What methods learned from.
     overlap : OverlappingJudgements, optional
         The judgements, for triplets and pairs.
@@ -65,7 +65,7 @@ class Comparison(ResultsTable[MethodResult]):
     groups : array of shape (n_rows,), optional
         The group of each row, if no group is on both sides of a fold.
     labels : array of shape (n_rows,), optional
-        The class of each row, for balanced errors and the largest class.
+        The class of each row, for balanced errors and the largest class; or its number.
     note : str, optional
         More to say below the table.
     n_copies : int, default=0
@@ -130,7 +130,8 @@ class Comparison(ResultsTable[MethodResult]):
         self.n_groups = None if groups is None else len(np.unique(groups))
         self.note, self.n_copies = note, n_copies
         self.caveat = self.remedy = ""
-        self.labels = labels
+        numbers = labels if supervision == "numbers" else None
+        self.labels = labels = None if supervision == "numbers" else labels
         self.largest_class = (
             None if labels is None or unseen is not None else LargestClass.of(labels)
         )
@@ -145,6 +146,7 @@ class Comparison(ResultsTable[MethodResult]):
                 overlap=overlap,
                 unseen=unseen,
                 groups=groups,
+                numbers=numbers,
             )
             for measure in self.measures
             if measure.goal
@@ -229,12 +231,14 @@ class Comparison(ResultsTable[MethodResult]):
                 texts.append(useless_text(used, largest))
             if lost := hardly_found(self.labels, used.wrong):
                 texts.append(hardly_found_text(used.name, lost, largest.n_classes))
-            goal = self.classification
+        if self.classifiers:
+            goal = next(iter(self.goals.values()))
+            used = goal.recommended or goal.reference
             better = {r.name: goal.probability_better(r, used) for r in self.classifiers}
             clear = [r for r in self.classifiers if better[r.name] >= CLEAR]
             if clear:
                 best = min(clear, key=lambda r: r.error)
-                texts.append(classifier_text(best, used, better[best.name]))
+                texts.append(classifier_text(goal.measure, best, used, better[best.name]))
         return [Note(text, warning=True) for text in texts]
 
     def rows(self) -> list[Row]:
@@ -247,7 +251,7 @@ class Comparison(ResultsTable[MethodResult]):
 
     def _figures(self, result: MethodResult) -> Row:
         """Return the figures of a result as plain numbers."""
-        unit = "rows" if self.supervision == "labels" else self.supervision
+        unit = "rows" if self.n_judgements is None else self.supervision
         sizes = [cell.n_train for cell in result.cells]
         row: Row = {
             "name": result.name,
@@ -330,6 +334,8 @@ class Comparison(ResultsTable[MethodResult]):
         winners = {goal: compared.winner for goal, compared in self.goals.items()}
         number = "n_neighbors" if self.n_judgements is None else f"n_{next(iter(self.goals))}"
         no_metrics: Row = {}
+        if self.supervision == "numbers":
+            no_metrics = {"classifiers": [self._figures(result) for result in self.classifiers]}
         if (largest := self.largest_class) is not None:
             names = ("name", "share", "error", "balanced_error")
             no_metrics = {
@@ -355,14 +361,15 @@ class Comparison(ResultsTable[MethodResult]):
     @property
     def reference_rows(self) -> list[Row]:
         """Figures of what is no metric: always naming the largest class, and classifiers."""
+        figures = [self._figures(result) for result in self.classifiers]
         if (largest := self.largest_class) is None:
-            return []
+            return figures
         name = str(largest.name)
         short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
         row: Row = dict.fromkeys([measure.name for measure in self.measures])
         row |= {"name": f"largest class ({short})", "folds": 0, "fit_seconds": None}
         row |= {ERROR.name: largest.error, BALANCED_ERROR.name: largest.balanced_error}
-        return [row, *(self._figures(result) for result in self.classifiers)]
+        return [row, *figures]
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame; needs pandas."""
@@ -377,7 +384,7 @@ class Comparison(ResultsTable[MethodResult]):
         """Title of the table; copies of rows are groups that need no other name."""
         main = self.measures[0]
         what, unseen, rows = f"{self.n_neighbors}-NN {main.column}", "", f"{self.n_rows} rows"
-        if self.supervision != "labels":
+        if self.n_judgements is not None:
             what = f"{main.column} of held-out {self.supervision}"
             rows = f"{self.n_judgements} {self.supervision} of {rows}"
         elif self._n_unseen is not None:
@@ -427,7 +434,10 @@ class Comparison(ResultsTable[MethodResult]):
 
     def _repr_html_(self) -> str:
         losses = {result.name: known_mean(result.wrong) for result in self.results}
-        title = f"{self.measures[0].label}: the share that is wrong"
+        what = (
+            "of the variance that is missed" if self.supervision == "numbers" else "that is wrong"
+        )
+        title = f"{self.measures[0].label}: the share {what}"
         return fragment(title, self.verdicts, bars(losses)) + self.to_html(verdict=False)
 
 

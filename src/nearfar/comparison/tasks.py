@@ -1,7 +1,7 @@
-"""What methods learn from, and what they are scored on: labelled rows, triplets or pairs.
+"""What methods learn from, and what they are scored on: labels, numbers, triplets or pairs.
 
 rows        a method learns from the training rows of a fold; test rows are classified and
-            ranked by the training rows (`scoring`)
+            ranked by the training rows (`scoring`), or their numbers are predicted
 classes     a method learns from the rows of some classes; rows of the others are classified
             and ranked by each other
 triplets    a method learns from the triplets of some anchors, and is scored on those of the
@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +29,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_array
 
 from nearfar.comparison.classifiers import FittedClassifier
-from nearfar.comparison.scoring import Scores, score_classifier, score_distance
+from nearfar.comparison.scoring import Scores, score_classifier, score_distance, score_numbers
 from nearfar.comparison.splits import (
     Cell,
     Splits,
@@ -48,7 +48,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance
 from nearfar.numerics.missing import LARGEST_VALUE
 from nearfar.runtime.parameters import check_parameters, integer
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Array, Floats, Ints, Vector
 
 Fitted = Metric | Distance | FittedClassifier
 """What methods learn."""
@@ -65,7 +65,7 @@ class Training(NamedTuple):
     """
 
     X: Floats
-    y: Ints | Triplets | Pairs
+    y: Array | Triplets | Pairs
     groups: Ints | None
 
 
@@ -99,7 +99,7 @@ class ComparisonTask(ABC):
 
     Attributes
     ----------
-    supervision : {"labels", "triplets", "pairs"}
+    supervision : {"labels", "numbers", "triplets", "pairs"}
     X : array of shape (n_rows, n_features)
     splits : Splits
         Of rows, triplets or pairs.
@@ -134,9 +134,10 @@ class ComparisonTask(ABC):
 
 
 class LabelledRows(ComparisonTask):
-    """Rows with class codes; with `unseen`, methods are tested on classes of their own."""
+    """Rows with class codes; with `unseen`, methods are tested on classes of their own.
 
-    supervision = "labels"
+    With `numbers`, these are predicted, and y only shares rows out to folds.
+    """
 
     def __init__(
         self,
@@ -150,6 +151,7 @@ class LabelledRows(ComparisonTask):
         seed: int,
         unseen: bool = False,
         features: Features | None = None,
+        numbers: Vector | None = None,
     ) -> None:
         folds = (class_folds if unseen else row_folds)(y, cv, groups, random_state)
         check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
@@ -157,7 +159,9 @@ class LabelledRows(ComparisonTask):
         if n_neighbors > smallest:
             raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
         self.splits = Splits(folds, y, n_neighbors=n_neighbors, seed=seed)
-        self.X, self.y, self.groups, self.features = X, y, groups, features
+        self.supervision = "labels" if numbers is None else "numbers"
+        self.X, self.groups, self.features = X, groups, features
+        self.y: Array = y if numbers is None else numbers
         self.n_neighbors, self.seed = n_neighbors, seed
         self.unseen = y if unseen else None
         self._kept: tuple[Cell | None, dict[bool, tuple[Floats, Floats]]] = None, {}
@@ -174,6 +178,9 @@ class LabelledRows(ComparisonTask):
             (X, self.y[rows])
             for X, rows in zip(self._rows(cell, raw), self.splits.rows(cell), strict=True)
         )
+        if self.supervision == "numbers":
+            settings: Any = {"n_neighbors": self.n_neighbors, "random_state": self.seed}
+            return score_numbers(distance, train, test, unit=float(self.y.std()), **settings)
         if isinstance(distance, FittedClassifier):
             return score_classifier(distance, test, len(train[0]), self.seed)
         among = self.unseen is not None

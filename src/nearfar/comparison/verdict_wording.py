@@ -249,13 +249,19 @@ def useless_text(used: MethodResult, largest: LargestClass) -> str:
     )
 
 
-def classifier_text(best: MethodResult, used: MethodResult, probability: float) -> str:
-    """Say that a classifier errs less than the method to use."""
+def classifier_text(
+    measure: Measure, best: MethodResult, used: MethodResult, probability: float
+) -> str:
+    """Say that a classifier, or a regression, errs less than the method to use."""
     name = best.name[0].upper() + best.name[1:]
+    one, two = (measure.write(measure.value(each.error)) for each in (best, used))
+    of, what = (
+        (f"{measure.label} ", "number") if "numbers" in measure.supervision else ("", "class")
+    )
     return (
-        f"{name} errs less: {100 * best.error:.1f} %, and {100 * used.error:.1f} % with "
+        f"{name} errs less: {of}{one}, and {two} with "
         f"{used.name} ({Category.CLEARLY_BETTER}: {probability_text(probability)}). If only the "
-        "class is wanted, use that; it has no neighbours to show."
+        f"{what} is wanted, use that; it has no neighbours to show."
     )
 
 

@@ -34,6 +34,9 @@ from nearfar.typing import Array, Floats, Ints, Vector
 Kind = Literal["labels", "numbers", "triplets", "pairs", "chunklets", "nothing"]
 By = Literal["rows", "classes"]
 
+# Whole numbers of more values than this, with fewer rows for each, are hardly codes of classes.
+_MOST_CLASSES, _FEWEST_ROWS = 30, 5
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -283,6 +286,26 @@ def kind_of(y: object, *, numbers: bool = False) -> Kind:
     ('labels', 'triplets')
     """
     return _OF_CONSTRAINTS.get(type(unwrapped(y)), "numbers" if numbers else "labels")
+
+
+def are_numbers(y: object) -> bool:
+    """Tell whether y has numbers to predict, not classes.
+
+    These are floats that are not all whole, as for scikit-learn, or whole ones of more than 30
+    values with fewer than five rows each. Integers are classes.
+
+    Examples
+    --------
+    >>> from nearfar.constraints.supervision import are_numbers
+    >>> are_numbers([0.5, 1.0]), are_numbers([0.0, 1.0]), are_numbers(list(range(99)))
+    (True, False, False)
+    """
+    values = np.asarray(unwrapped(y))
+    if values.dtype.kind != "f" or not np.isfinite(values).all():
+        return False
+    n_values = len(np.unique(values))
+    many = n_values > max(_MOST_CLASSES, values.size / _FEWEST_ROWS)
+    return many or bool((values % 1).any())
 
 
 def check_rows_given(X: object, y: object) -> None:

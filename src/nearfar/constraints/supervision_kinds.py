@@ -52,6 +52,17 @@ class NumberSupervision(Supervision):
     def _given(self, rows: Ints) -> Vector:
         return np.asarray(self.given[rows])
 
+    @property
+    def can_teach(self) -> bool:
+        """Whether there are two numbers."""
+        return bool(np.ptp(self.given) > 0)
+
+    def usable(self) -> Self:
+        """Raise ValueError if all numbers are the same."""
+        if not self.can_teach:
+            raise ValueError("All numbers in y are the same; there is nothing to learn.")
+        return self
+
     def numbers(self, learner: str) -> Vector:
         """Return the number of each row."""
         return np.asarray(self.given)

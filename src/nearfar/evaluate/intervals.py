@@ -72,6 +72,56 @@ def value_interval(values: Vector, noise: float = 1.0) -> tuple[float, float]:
     return mean_interval(float(values.mean()), noise * float(values.var()) / n, n)
 
 
+def ratio_interval(
+    values: Vector,
+    unit: Vector,
+    *,
+    ratio: float | None = None,
+    rows: Ints | None = None,
+    groups: Ints | None = None,
+    noise: float = 1.0,
+) -> tuple[float, float]:
+    """Return the 90 % interval of a ratio of means of positive values.
+
+    It is that of its logarithm, with Student's quantile.
+
+    Parameters
+    ----------
+    values : array of shape (n_values,)
+    unit : array of shape (n,)
+        What their mean is divided by the mean of: squared deviations from the mean, or ones.
+    ratio : float, optional
+        The ratio, if it is estimated otherwise.
+    rows : array of int of shape (n_values,), optional
+        Rows of the values; by default all n.
+    groups : array of int of shape (n,), optional
+        Rows of different groups are independent.
+    noise : float, default=1.0
+        Variance of the logarithm, relative to that of independent rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.evaluate.intervals import ratio_interval
+    >>> low, high = ratio_interval(np.tile([0.1, 0.3], 50), np.ones(100))
+    >>> round(low, 3), round(high, 3)
+    (0.184, 0.218)
+    """
+    n, mean = len(unit), float(values.mean()) if len(values) else 0.0
+    every = np.arange(n)
+    rows, group = every if rows is None else rows, every if groups is None else groups
+    n_units = len(np.unique(group[rows]))
+    if n_units < 2 or mean == 0:
+        return 0.0, math.inf if n_units < 2 else 0.0
+    # How much each row moves the logarithm.
+    moves = 1.0 - unit / unit.mean()
+    np.add.at(moves, rows, n / len(rows) * (values / mean - 1.0))
+    variance = noise * group_variance(moves, group)[0]
+    reach = math.exp(float(student.ppf((1 + CONFIDENCE) / 2, n_units - 1)) * math.sqrt(variance))
+    ratio = mean / float(unit.mean()) if ratio is None else ratio
+    return ratio / reach, ratio * reach
+
+
 def group_variance(residuals: Vector, groups: ArrayLike) -> tuple[float, int]:
     """Return the variance of a mean whose values are independent between groups only.
 

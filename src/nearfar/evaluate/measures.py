@@ -1,6 +1,7 @@
 """The measures that methods are compared by, in one registry.
 
-A measure gives each test row, or each held-out judgement, a value from 0 to 1. To add one, register
+A measure gives each test row, or each held-out judgement, a value from 0 to 1, or with
+`bounded=False` any number. To add one, register
 a `Measure` here. It is then a column of the comparison's table; with a `goal` it also has a
 verdict, and a headline and bars in the report.
 
@@ -54,12 +55,20 @@ class Voters:
 
     Attributes
     ----------
-    nearest : array of int of shape (n_test, n_neighbors)
-    actual : array of int of shape (n_test,)
+    nearest : array of shape (n_test, n_neighbors)
+    actual : array of shape (n_test,)
+    unit : float, default=1.0
+        Standard deviation of the numbers, if they are that instead of classes.
     """
 
-    nearest: Ints
-    actual: Ints
+    nearest: Array
+    actual: Array
+    unit: float = 1.0
+
+    @property
+    def deviation(self) -> Vector:
+        """How far the mean of the nearest is from the number of each test row."""
+        return np.abs(self.nearest.mean(axis=1) - self.actual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +182,17 @@ class Measure:
     of : {"votes", "rankings", "judgements", "classes", "searches"}
         What the function takes.
     supervision : tuple of str
-        What it applies to: of "labels", "triplets", "pairs", "classes" (of rows that were
-        classified) and "searches".
+        What it applies to: of "labels", "numbers", "triplets", "pairs", "classes" (of rows that
+        were classified) and "searches".
     label : str
         What sentences call it.
     better : {"higher", "lower"}
     percent : bool
         Whether it is written in percent.
+    digits : str
+        How it is written otherwise.
+    bounded : bool
+        Whether losses are at most 1.
     goal : str
         What methods that are better by it are good for; empty if there is no verdict on it.
     use : str
@@ -205,6 +218,8 @@ class Measure:
     label: str
     better: Literal["higher", "lower"] = "higher"
     percent: bool = False
+    digits: str = "z.3f"
+    bounded: bool = True
     goal: str = ""
     use: str = ""
     column: str = ""
@@ -248,7 +263,7 @@ class Measure:
 
     def number(self, value: float) -> str:
         """Return a value as text, without its unit."""
-        return f"{100 * value:z.1f}" if self.percent else f"{value:z.3f}"
+        return f"{100 * value:z.1f}" if self.percent else f"{value:{self.digits}}"
 
     def write(self, value: float) -> str:
         """Return a value as text.
@@ -429,6 +444,40 @@ PAIR_AUC = register(
         description="area under the ROC curve of held-out pairs",
         explanation="AUC: the probability that a similar pair is nearer than a dissimilar one.",
         spreads=(0.15, 0.3, 0.6),
+    )
+)
+R2 = register(
+    Measure(
+        "r2",
+        lambda voters: 1.0 - (voters.deviation / voters.unit) ** 2,
+        "votes",
+        ("numbers",),
+        "R²",
+        bounded=False,
+        goal="regression",
+        use="regression with {neighbours}",
+        title="Numbers",
+        description="R² of numbers that neighbours predict",
+        explanation="R²: one minus the mean squared error, as a share of the variance of the "
+        "numbers.",
+        noise=1.0,
+        class_noise=1.0,
+        gain_noise=1.25,
+    )
+)
+MAE = register(
+    Measure(
+        "mae",
+        lambda voters: voters.deviation,
+        "votes",
+        ("numbers",),
+        "MAE",
+        better="lower",
+        digits=".4g",
+        bounded=False,
+        explanation="MAE: the mean absolute error, in units of the label.",
+        noise=1.0,
+        class_noise=1.0,
     )
 )
 # Queries do not find each other, so that their values are independent.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 # Held-out rows that a number of votes is taken to have before any are counted: few rows tell
 # little. On the problems of benchmarks/claims.py, 1 to 4 make hardly a difference.
@@ -48,16 +48,18 @@ def majority(labels: Ints) -> Ints:
     return np.take_along_axis(ordered, run.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
-def best_number(votes: Sequence[tuple[Ints, Ints]]) -> int:
-    """Return how many neighbours vote best.
+def best_number(votes: Sequence[tuple[Array, Array]], *, numbers: bool = False) -> int:
+    """Return how many neighbours vote best, or have the best mean.
 
     Errors with a number count with those of the next ones on both sides, because they are noisy,
     and change slowly with the number.
 
     Parameters
     ----------
-    votes : sequence of (array of int of shape (n_rows, n_neighbors), array of int)
+    votes : sequence of (array of shape (n_rows, n_neighbors), array of shape (n_rows,))
         Classes of the nearest rows, the nearest first, and those of the rows themselves.
+    numbers : bool, default=False
+        Whether they are numbers, whose squared errors count, not classes.
 
     Examples
     --------
@@ -67,13 +69,19 @@ def best_number(votes: Sequence[tuple[Ints, Ints]]) -> int:
     5
     """
     most = min((each.shape[1] for each, _ in votes), default=0)
-    numbers = [k for k in NUMBERS if k <= most]
-    if not numbers:
+    able = [k for k in NUMBERS if k <= most]
+    if not able:
         return DEFAULT_NEIGHBORS
-    wrong = [sum((majority(each[:, :k]) != y).sum() for each, y in votes) for k in numbers]
+
+    def loss(nearest: Array, y: Array) -> float:
+        if numbers:
+            return float(((nearest.mean(axis=1) - y) ** 2).sum())
+        return float((majority(nearest) != y).sum())
+
+    wrong = [sum(loss(each[:, :k], y) for each, y in votes) for k in able]
     errors = np.pad(np.array(wrong, dtype=np.float64), 1, mode="edge")
     smooth = errors[:-2] + 2 * errors[1:-1] + errors[2:]
-    return numbers[int(smooth.argmin())]
+    return able[int(smooth.argmin())]
 
 
 def class_shares(codes: Ints, n_classes: int) -> NDArray[np.float64]:

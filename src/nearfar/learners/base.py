@@ -27,6 +27,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import NearestTriplets, mining_reports
+from nearfar.constraints.supervision import are_numbers
 from nearfar.learners import fitting
 from nearfar.learners.declaration import (
     Init,
@@ -200,6 +201,11 @@ class MetricLearner(
         # These depend on the number of features, or on their covariance.
         named = any(word in ("lda", "random", "covariance") for word in (self.init, self.prior))
         return self.rotates and drawn and not named and self.variant != "paper"
+
+    def _takes_numbers(self, y: object) -> bool:
+        """Whether an array y has numbers to predict for this learner, not classes."""
+        kinds = self.supervision
+        return kinds == ("numbers",) or ("numbers" in kinds and are_numbers(y))
 
     def _kinds_read(self) -> tuple[str, ...]:
         """Return the kinds of supervision with which rows may be read in blocks.

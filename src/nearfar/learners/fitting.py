@@ -151,7 +151,7 @@ def check(
     """
     check_rows_given(X, y)
     ignores_y = learner.ignores_y if ignores_y is None else ignores_y
-    numbers = learner.supervision == ("numbers",)
+    numbers = learner._takes_numbers(y)
     kind = "nothing" if ignores_y else kind_of(y, numbers=numbers)
     y = None if ignores_y else y
     refuse_masked(X, "X")

@@ -47,7 +47,7 @@ class InverseCovariance(SummedClosedForm):
     array([1., 1., 1.])
     """
 
-    supervision: ClassVar[tuple[str, ...]] = ("labels",)
+    supervision: ClassVar[tuple[str, ...]] = ("labels", "numbers")
     auto_order: ClassVar[int | None] = 0
     ignores_y: ClassVar[bool] = True
 

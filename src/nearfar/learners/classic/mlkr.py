@@ -93,6 +93,8 @@ class MLKR(MapLearner):
 
     supervision: ClassVar[tuple[str, ...]] = ("numbers",)
     rotates: ClassVar[bool] = True
+    compare_order: ClassVar[int | None] = 18
+    compared_on_labels: ClassVar[bool] = False
 
     def score(self, X: ArrayLike, y: object) -> float:
         """Return R^2 of predictions of y by the mean of the five nearest other rows of X.
@@ -115,9 +117,7 @@ class MLKR(MapLearner):
         return float(r2_score(numbers, numbers[nearest].mean(axis=1)))
 
     def _build_problem(self, data: FitInput) -> MLKRProblem:
-        y = data.supervision.numbers("MLKR")
-        if np.ptp(y) == 0:
-            raise ValueError("All numbers in y are the same; there is nothing to learn.")
+        y = data.supervision.usable().numbers("MLKR")
         y = y / np.abs(y).max()
         y = y - y.mean()
         Z, unit = self._in_units(data)

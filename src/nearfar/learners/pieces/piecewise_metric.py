@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.classic import MLKR
 from nearfar.learners.declaration import learner
 from nearfar.learners.nca import NCA
 from nearfar.learners.problem import FitInput, Problem
@@ -31,7 +32,7 @@ class PiecewiseMetric(MetricLearner):
     Parameters
     ----------
     learner : MetricLearner, default=NCA()
-        Learns from the ramps; cloned.
+        Learns from the ramps; cloned. By default MLKR() if y has numbers.
     n_pieces : int, default=6
         How many ramps a column becomes; fewer, if it has few values.
     """
@@ -42,7 +43,13 @@ class PiecewiseMetric(MetricLearner):
     n_jobs: int | None = None
     verbose: int = 0
 
-    supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs", "triplets")
+    supervision: ClassVar[tuple[str, ...]] = (
+        "labels",
+        "numbers",
+        "chunklets",
+        "pairs",
+        "triplets",
+    )
     gives_linear: ClassVar[bool] = False
     auto_order: ClassVar[int | None] = 17
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {"n_pieces": integer(at_least=1)}
@@ -50,7 +57,8 @@ class PiecewiseMetric(MetricLearner):
     def _build_problem(self, data: FitInput) -> Problem:
         pieces = PieceMap.fit(data.Z, self.n_pieces)
         ramps = pieces.transform(data.Z)
-        inner = NCA() if self.learner is None else clone(self.learner)
+        usual = MLKR() if data.supervision.kind == "numbers" else NCA()
+        inner = usual if self.learner is None else clone(self.learner)
         scaler = Scaler(ramps.mean(axis=0), np.ones(ramps.shape[1]))
         problem = inner._build_problem(replace(data, Z=scaler.transform(ramps), scaler=scaler))
         problem.features = ramps

@@ -43,9 +43,10 @@ class AutoMetric(ShowsFit, MetricLearner):
     budget : float, default=60.0
         Seconds that a fit may take. Cheap candidates come first; those that there is no time for
         are left out. The result depends on the speed of the machine only if time runs short.
-    goal : {"classification", "ranking"}, default="classification"
-        What labels are for: nearest neighbours of the right class, or as many of the class as
-        possible among the first.
+    goal : {"classification", "ranking", "regression"}, default="classification"
+        What y is for: nearest neighbours of the right class, as many of the class as possible among
+        the first, or numbers to predict. Numbers that are not whole, and floats of more than 30
+        values with fewer than five rows each, are predicted with any goal.
     form : {"any", "linear"}, default="any"
         Whether the metric may bend. "linear" is for what needs one matrix, such as `components_`
         and SQL; so is `n_components`. Trees are not tried if there are fewer rows than features.
@@ -63,7 +64,8 @@ class AutoMetric(ShowsFit, MetricLearner):
         Share of each candidate in the mean squared distance; they sum to one. "Euclidean" is
         Euclidean distance between scaled points.
     n_neighbors_ : int
-        How many neighbours vote best on held-out rows; 3 where no rows vote.
+        How many neighbours vote best on held-out rows, or have the best mean of numbers; 3 where
+        no rows vote.
     leaderboard_ : list of dict
         What became of each candidate: its mean log-likelihood of held-out data, alone with
         Euclidean distance, its number of iterations, its weight, the seconds it took, and a note
@@ -96,7 +98,7 @@ class AutoMetric(ShowsFit, MetricLearner):
 
     candidates: Sequence[Any] | None = None
     budget: float = 60.0
-    goal: Literal["classification", "ranking"] = "classification"
+    goal: Literal["classification", "ranking", "regression"] = "classification"
     form: Literal["any", "linear"] = "any"
     expected_folds: int | None = None
     validation: Validation = "rows"
@@ -104,14 +106,20 @@ class AutoMetric(ShowsFit, MetricLearner):
     n_jobs: int | None = None
     verbose: int = 0
 
-    supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs", "triplets")
+    supervision: ClassVar[tuple[str, ...]] = (
+        "labels",
+        "numbers",
+        "chunklets",
+        "pairs",
+        "triplets",
+    )
     tells_expected: ClassVar[bool] = True
     gives_linear: ClassVar[bool] = False
     auto_order: ClassVar[int | None] = None
     compare_order: ClassVar[int | None] = 0
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
         "budget": number(above=0.0),
-        "goal": choice("classification", "ranking"),
+        "goal": choice("classification", "ranking", "regression"),
         "form": choice("any", "linear"),
         "expected_folds": optional(integer(at_least=0)),
     }
@@ -119,6 +127,9 @@ class AutoMetric(ShowsFit, MetricLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._learners("labels")
+
+    def _takes_numbers(self, y: object) -> bool:
+        return self.goal == "regression" or super()._takes_numbers(y)
 
     def _method(self) -> FitMethod:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -203,7 +214,7 @@ class AutoMetric(ShowsFit, MetricLearner):
             methods,
             data.Z,
             supervision,
-            goal="neighbors" if self.goal == "classification" else "ranking",
+            goal="ranking" if self.goal == "ranking" else "neighbors",
             validation=self.validation,
             budget=self.budget,
             seed=seed,

@@ -38,11 +38,12 @@ from nearfar.learners.selection.expectation import (
     Fold,
     expect_error,
     expect_judgements,
+    expect_numbers,
     expect_ranking,
 )
 from nearfar.learners.selection.held_out import (
+    FoundRows,
     Goal,
-    HeldOutRows,
     Part,
     Validation,
     held_out_parts,
@@ -383,13 +384,14 @@ class AutoProblem(Problem):
         """Return how many neighbours vote best for held-out rows, by the blend of trial fits."""
         votes = []
         for number, (part, prior) in enumerate(zip(self.parts, self.priors, strict=True)):
-            if not isinstance(part.held_out, HeldOutRows) or part.held_out.own is not None:
+            found = part.held_out
+            if not isinstance(found, FoundRows) or getattr(found, "own", None) is not None:
                 return DEFAULT_NEIGHBORS
             H = self.euclidean.weight * prior
             for each in chosen:
                 H = H + each.weight * each.tried.stages[number].tables[1]
-            votes.append(part.held_out.votes(H))
-        return best_number(votes)
+            votes.append(found.nearest(H))
+        return best_number(votes, numbers=self.supervision.kind == "numbers")
 
     def _blend(self, chosen: list[Candidate], data: Data, seconds: float) -> Blend:
         """Fit the chosen candidates, and return their weighted sum."""
@@ -401,7 +403,8 @@ class AutoProblem(Problem):
             growth = (max(seconds, 0.0) / max(cost, 1e-9)) ** (1 / _COST_EXPONENT)
             most = max(n_trial, int(n_trial * growth))
             random_state = np.random.RandomState(self.seed)
-            rows = sample(np.arange(n_rows), most, random_state, data.supervision.codes)
+            classes = None if data.supervision.kind == "numbers" else data.supervision.codes
+            rows = sample(np.arange(n_rows), most, random_state, classes)
             data = data if most >= n_rows else data.restrict(rows)
         terms = []
         clock = WorkClock()
@@ -448,12 +451,15 @@ class AutoProblem(Problem):
         unseen: Any = first.unseen
         if unseen.listed:
             return expect_judgements(metrics, X, unseen.given)
-        codes, groups = self.supervision.codes, self.supervision.groups
+        numbers, groups = unseen.kind == "numbers", self.supervision.groups
+        y = self.supervision.given if numbers else self.supervision.codes
         parts = []
         for metrics, split in folds:
             random_state = np.random.RandomState(self.seed)
             rows = sample(split.unseen_rows, _MAX_OUTER_ROWS, random_state)
-            parts.append(Fold(metrics, X, codes, split.rows, rows, groups))
+            parts.append(Fold(metrics, X, y, split.rows, rows, groups))
+        if numbers:
+            return expect_numbers(parts, len(X), self.n_neighbors)
         if self.goal == "ranking" or first.whole_classes:
             return expect_ranking(parts, whole_classes=first.whole_classes)
         return expect_error(parts, len(X), self.n_neighbors)

@@ -1,5 +1,6 @@
 """What to expect of a metric on new data, with an interval.
 
+    numbers     R2 of the mean of the nearest training rows, and its mean absolute error
     labels      error of the vote of the nearest training rows; to rank, MAP@R among them
     classes     MAP@R of rows of new classes among as many rows and classes as there are in all
     triplets    weighted share in the wrong order
@@ -16,22 +17,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from nearfar.constraints import Pairs, Triplets
-from nearfar.evaluate.intervals import group_variance, mean_interval
+from nearfar.evaluate.intervals import group_variance, mean_interval, ratio_interval
 from nearfar.evaluate.measures import (
     CLASS_NOISE,
     ERROR,
+    MAE,
     MAP_AT_R,
     PAIR_AUC,
+    R2,
     ROW_NOISE,
     TRIPLET_ACCURACY,
     HeldOutJudgements,
+    Measure,
+    Voters,
 )
 from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.overlap import OverlappingJudgements
@@ -39,7 +45,7 @@ from nearfar.learners.selection.held_out import sample
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.runtime.quoting import counted
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 # Neighbours to look at beyond twice those that vote: enough of them are nearly always in a random
 # half of the rows.
@@ -61,6 +67,9 @@ _BEYOND = 2.0
 # all folds share them.
 _VOTER_NOISE = 1.3
 
+# The same for the logarithms of R2 and of absolute errors.
+_NUMBER_NOISE = 1.3
+
 # The most rows to rank among: a ranking of all of them takes seconds.
 _LARGEST_GALLERY = 10_000
 
@@ -78,7 +87,7 @@ class Expected:
 
     Attributes
     ----------
-    measure : {"error", "MAP@R", "triplet error", "pair error"}
+    measure : {"error", "MAP@R", "R²", "MAE", "triplet error", "pair error"}
     value : float
         The measure on data that played no part in learning. An error is extrapolated to as many
         neighbours as there are in all.
@@ -93,6 +102,8 @@ class Expected:
     rows, classes : int
         Size of the gallery that the measure is for; 0 for judgements. Among more classes, MAP@R is
         lower.
+    mae : Expected or None
+        The mean absolute error beside R2.
     """
 
     measure: str
@@ -105,6 +116,7 @@ class Expected:
     baseline_high: float = 1.0
     rows: int = 0
     classes: int = 0
+    mae: Expected | None = None
 
     @property
     def before(self) -> float:
@@ -113,16 +125,26 @@ class Expected:
         return self.baseline
 
     def __str__(self) -> str:
-        write = (MAP_AT_R if self.measure == MAP_AT_R.label else ERROR).write
+        write = self._measure.write
         value, low, high, baseline = map(write, (self.value, self.low, self.high, self.baseline))
         among = f" among {counted(self.rows, 'row')}" if self.rows else ""
         if self.measure == MAP_AT_R.label and self.rows:
             among += f" of {counted(self.classes, 'class')}"
         objects = ", on new judgements of these objects" if self.of_judgements else ""
-        return (
+        text = (
             f"{self.measure} {value}{among} (90 % interval {low} to {high}); {baseline} "
             f"({write(self.baseline_low)} to {write(self.baseline_high)}) without learning{objects}"
         )
+        return text if self.mae is None else f"{text}; {replace(self.mae, rows=0)}"
+
+    @property
+    def _measure(self) -> Measure:
+        return {each.label: each for each in (MAP_AT_R, R2, MAE)}.get(self.measure, ERROR)
+
+    @property
+    def loss(self) -> float:
+        """What is smaller if it is better: the measure, or one minus it."""
+        return self._measure.value(self.value)
 
     @property
     def of_judgements(self) -> bool:
@@ -131,7 +153,7 @@ class Expected:
 
     def _repr_html_(self) -> str:
         values = {"without learning": self.baseline, "learned": self.value}
-        write = "{:.3f}" if self.measure == MAP_AT_R.label else "{:.1%}"
+        write = "{:.1%}" if self._measure is ERROR else "{:.3f}"
         return fragment("Expected on new data", [str(self)], bars(values, write))
 
 
@@ -144,8 +166,8 @@ class Fold:
     metrics : tuple of Metric
         Without learning, and learned.
     X : array of shape (n_samples, n_features)
-    y : array of int of shape (n_samples,)
-        Classes; rows of class -1 do not count.
+    y : array of shape (n_samples,)
+        Classes, or numbers; rows of class -1 do not count.
     known, unseen : array of int
         Rows of X.
     groups : array of int of shape (n_samples,) or None
@@ -153,7 +175,7 @@ class Fold:
 
     metrics: tuple[Metric, Metric]
     X: Floats
-    y: Ints
+    y: Array
     known: Ints
     unseen: Ints
     groups: Ints | None = None
@@ -187,40 +209,57 @@ def expect_error(folds: Sequence[Fold], n_rows: int, k: int) -> Expected:
     or of their groups, is less noisy than that with all of them, which counts as far as it differs
     beyond noise from what halves let expect.
     """
-    random_state = np.random.RandomState(0)
-    wrong: list[Matrix] = []
-    halved: list[Matrix] = []
-    for fold in folds:
-        y, actual = fold.y, fold.y[fold.unseen]
-        group = np.arange(len(y)) if fold.groups is None else fold.groups
-        nearest = [fold.nearest(metric, fold.known, 2 * k + _SPARE) for metric in fold.metrics]
-        votes = [majority(y[each[:, :k]]) for each in nearest]
-        wrong.append(np.array(votes != actual, dtype=np.float64))
-        total = np.zeros((len(fold.metrics), len(actual)))
-        for _ in range(_HALVES):
-            left_out = (random_state.uniform(size=int(group.max()) + 1) < 0.5)[group]
-            for place, each in enumerate(nearest):
-                first = np.argsort(left_out[each], axis=1, kind="stable")[:, :k]
-                voters = y[np.take_along_axis(each, first, axis=1)]
-                total[place] += majority(voters) != actual
-        halved.append(total / _HALVES)
-    growth = n_rows / float(np.mean([len(fold.known) for fold in folds]))
-    groups = None
-    if folds[0].groups is not None:
-        groups = np.concatenate([np.asarray(fold.groups)[fold.unseen] for fold in folds])
     baseline, learned = (
-        _extrapolated(own, half, growth, groups)
-        for own, half in zip(np.hstack(wrong), np.hstack(halved), strict=True)
+        _error(value, own, groups)
+        for value, own, groups in _extrapolated(folds, n_rows, k, [_wrong])[0]
     )
     n_classes = len(np.unique(folds[0].y))
     n = sum(len(fold.unseen) for fold in folds)
     return Expected(ERROR.label, *learned, baseline[0], n, *baseline[1:], n_rows, n_classes)
 
 
+def _wrong(voters: Array, actual: Array) -> Vector:
+    return np.asarray(majority(voters) != actual, dtype=np.float64)
+
+
 def _extrapolated(
-    wrong: Vector, halved: Vector, growth: float, groups: Ints | None
-) -> tuple[float, float, float]:
-    """Return the error with `growth` times as many rows to vote, and its interval."""
+    folds: Sequence[Fold], n_rows: int, k: int, losses: Sequence[Callable[[Array, Array], Vector]]
+) -> list[list[tuple[float, Vector, Ints | None]]]:
+    """Return means of losses among `n_rows` rows, those of unseen rows, and the rows' groups.
+
+    There is a list for each loss, a function of the nearest and the actual values of rows, with an
+    entry for each metric.
+    """
+    random_state = np.random.RandomState(0)
+    shape = len(losses), len(folds[0].metrics)
+    n_unseen = [len(fold.unseen) for fold in folds]
+    own, halved = np.zeros((2, *shape, sum(n_unseen)))
+    for start, fold in zip(np.cumsum([0, *n_unseen]), folds, strict=False):
+        y, actual = fold.y, fold.y[fold.unseen]
+        here = slice(start, start + len(actual))
+        group = np.arange(len(y)) if fold.groups is None else fold.groups
+        nearest = [fold.nearest(metric, fold.known, 2 * k + _SPARE) for metric in fold.metrics]
+        for number, loss in enumerate(losses):
+            own[number, :, here] = [loss(y[each[:, :k]], actual) for each in nearest]
+        for _ in range(_HALVES):
+            left_out = (random_state.uniform(size=int(group.max()) + 1) < 0.5)[group]
+            for place, each in enumerate(nearest):
+                first = np.argsort(left_out[each], axis=1, kind="stable")[:, :k]
+                voters = y[np.take_along_axis(each, first, axis=1)]
+                for number, loss in enumerate(losses):
+                    halved[number, place, here] += loss(voters, actual) / _HALVES
+    growth = n_rows / float(np.mean([len(fold.known) for fold in folds]))
+    groups = None
+    if folds[0].groups is not None:
+        groups = np.concatenate([np.asarray(fold.groups)[fold.unseen] for fold in folds])
+    return [
+        [(_level(*pair, growth, groups), pair[0], groups) for pair in zip(*of_loss, strict=True)]
+        for of_loss in zip(own, halved, strict=True)
+    ]
+
+
+def _level(wrong: Vector, halved: Vector, growth: float, groups: Ints | None) -> float:
+    """Return the mean loss with `growth` times as many rows to vote."""
     n, error, of_half = len(wrong), float(wrong.mean()), float(halved.mean())
     each = np.arange(n) if groups is None else groups
     noise, _ = group_variance(wrong - halved - (error - of_half), each)
@@ -228,7 +267,12 @@ def _extrapolated(
     counts = max(0.0, 1 - _BEYOND**2 * noise / surprise**2) if surprise else 0.0
     level = _USUAL_FALL * of_half + counts * surprise
     fall = min(1.0, max(_STEEPEST, level / (of_half or 1.0)))
-    value = level * fall ** math.log2(growth)
+    return level * float(fall ** math.log2(growth))
+
+
+def _error(value: float, wrong: Vector, groups: Ints | None) -> tuple[float, float, float]:
+    """Return an error and its interval."""
+    n, error = len(wrong), float(wrong.mean())
     variance = _VOTER_NOISE * value * (1 - value) / n
     if groups is None:
         return value, *mean_interval(value, variance, n)
@@ -236,6 +280,28 @@ def _extrapolated(
     independent = error * (1 - error) / n
     variance *= max(1.0, between / independent) if independent > 0 else n / n_groups
     return value, *mean_interval(value, variance, n_groups, grouped=True)
+
+
+def expect_numbers(folds: Sequence[Fold], n_rows: int, k: int) -> Expected:
+    """R2 and mean absolute error of the mean of k neighbours among `n_rows` rows.
+
+    The variance of the numbers is that of all rows; that it is estimated, too, and from some of the
+    same rows, is part of the interval.
+    """
+    y, groups = folds[0].y, folds[0].groups
+    unseen = np.concatenate([fold.unseen for fold in folds])
+    losses = [lambda voters, actual, p=p: Voters(voters, actual).deviation ** p for p in (2, 1)]
+    units = (y - y.mean()) ** 2, np.ones(len(y))
+    found = []
+    for unit, of_metrics in zip(units, _extrapolated(folds, n_rows, k, losses), strict=True):
+        levels = [(level / float(unit.mean()), own) for level, own, _ in of_metrics]
+        settings: Any = {"rows": unseen, "groups": groups, "noise": _NUMBER_NOISE}
+        found.append([(v, *ratio_interval(own, unit, ratio=v, **settings)) for v, own in levels])
+    shares, (plain_mae, learned_mae) = found
+    plain, learned = ((1 - value, 1 - high, 1 - low) for value, low, high in shares)
+    n = len(unseen)
+    mae = Expected(MAE.label, *learned_mae, plain_mae[0], n, *plain_mae[1:], n_rows)
+    return Expected(R2.label, *learned, plain[0], n, *plain[1:], n_rows, 0, mae)
 
 
 def expect_ranking(folds: Sequence[Fold], *, whole_classes: bool) -> Expected:

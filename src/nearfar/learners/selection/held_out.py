@@ -6,11 +6,12 @@ those under which held-out data are most likely:
     labels      mean over held-out rows i of  log sum_{j of i's class} p_ij          (neighbours)
                 or of                         mean_{j of i's class} log p_ij         (ranking)
                 with  p_ij ~ exp(-H_ij)  over the rows j that i can find
+    numbers     minus the mean of  (y_i - sum_j p_ij y_j)^2,  as a share of the variance of y
     triplets    mean of  log sigmoid(H(anchor, far) - H(anchor, near))
     pairs       mean of  log sigmoid(+-(b - H)),  + for similar pairs; b is found with w
 
-Each is smooth in w, and all but the first are concave. Held-out rows are found among training rows;
-rows of held-out classes are found among each other.
+Each is smooth in w, and all but those of neighbours and numbers are concave. Held-out rows are
+found among training rows; rows of held-out classes are found among each other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import smallest
 from nearfar.numerics.sorted_rows import place_in_run
 from nearfar.rows import Points
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 Validation = Literal["rows", "classes"]
 Goal = Literal["neighbors", "ranking"]
@@ -90,28 +91,74 @@ class HeldOut(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutRows(HeldOut):
-    """Labelled rows, each found among others.
+class FoundRows(HeldOut):
+    """Rows, each found among others.
 
     Attributes
     ----------
     queries : array of shape (n_queries, n_features)
     gallery : array of shape (n_gallery, n_features)
+    known : tuple of two arrays
+        Classes or numbers of the queries and of the gallery.
+    """
+
+    queries: Floats
+    gallery: Floats
+    known: tuple[Array, Array]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def table(self, metric: Metric) -> Floats:
+        """Squared distances from queries to the gallery."""
+        out = np.empty((len(self.queries), len(self.gallery)), dtype=np.float32)
+        for rows, part in metric.spaces(self.queries):
+            P, Q = part.transform(self.gallery), part.transform(self.queries[rows])
+            center = P.mean(axis=0)
+            P, Q = P - center, Q - center
+            H = np.einsum("ij,ij->i", Q, Q)[:, None] + np.einsum("ij,ij->i", P, P) - 2 * Q @ P.T
+            out[rows] = np.maximum(H, 0)
+        return out
+
+    def nearest(self, H: Floats) -> tuple[Array, Array]:
+        """Return what is known of the rows nearest to each query by a table, and of itself."""
+        return self.known[1][smallest(H, NUMBERS[-1])], self.known[0]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutNumbers(FoundRows):
+    """Rows with numbers, each predicted by the rows that it finds."""
+
+    def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
+        """Sum over the queries of minus the squared error, as a share of the variance."""
+        p = _log_sums(np.einsum("k,kij->ij", w.astype(tables.dtype), tables))[1]
+        actual, numbers = self.known
+        spread = float(np.std(np.concatenate(self.known))) or 1.0
+        centered = ((numbers - numbers.mean()) / spread).astype(p.dtype)
+        predicted = np.einsum("ij,j->i", p, centered)
+        errors = predicted - (actual - numbers.mean()) / spread
+        p *= np.subtract.outer(-predicted, -centered)
+        p *= (2 * errors).astype(p.dtype)[:, None]
+        gradient = np.einsum("kij,ij->ki", tables, p).sum(axis=1, dtype=np.float64)
+        return -float(errors @ errors), gradient
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRows(FoundRows):
+    """Labelled rows, each found among others.
+
+    Attributes
+    ----------
     near : array of shape (n_queries, n_gallery)
         1 for rows of the query's class, 0 for others. Each query has one of each kind.
     own : array of shape (n_queries,) or None
         The place in the gallery of queries that are in it.
     goal : {"neighbors", "ranking"}
-    classes : tuple of two arrays of int
-        Those of the queries and of the gallery.
     """
 
-    queries: Floats
-    gallery: Floats
     near: Floats
     own: Ints | None
     goal: Goal
-    classes: tuple[Ints, Ints]
 
     @classmethod
     def among(
@@ -132,25 +179,7 @@ class HeldOutRows(HeldOut):
             return None
         own = None if own is None else own[kept]
         classes = y[queries[kept]], y[gallery]
-        return cls(X[queries[kept]], X[gallery], near[kept], own, goal, classes)
-
-    def __len__(self) -> int:
-        return len(self.queries)
-
-    def table(self, metric: Metric) -> Floats:
-        """Squared distances from queries to the gallery."""
-        out = np.empty(self.near.shape, dtype=np.float32)
-        for rows, part in metric.spaces(self.queries):
-            P, Q = part.transform(self.gallery), part.transform(self.queries[rows])
-            center = P.mean(axis=0)
-            P, Q = P - center, Q - center
-            H = np.einsum("ij,ij->i", Q, Q)[:, None] + np.einsum("ij,ij->i", P, P) - 2 * Q @ P.T
-            out[rows] = np.maximum(H, 0)
-        return out
-
-    def votes(self, H: Floats) -> tuple[Ints, Ints]:
-        """Return the classes of the rows nearest to each query by a table, and its own."""
-        return self.classes[1][smallest(H, NUMBERS[-1])], self.classes[0]
+        return cls(X[queries[kept]], X[gallery], classes, near[kept], own, goal)
 
     def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
         """Sum over the queries of log p, or of the mean log p."""
@@ -412,14 +441,19 @@ def held_out_parts(
                 kind = HeldOutTriplets if unseen.kind == "triplets" else HeldOutPairs
                 held_out = kind(X, unseen.given)
         elif len(split.unseen_rows) and len(rows):
-            codes = supervision.codes
-            rows = sample(rows, max_rows or len(rows), random_state, codes[rows])
+            numbers = supervision.kind == "numbers"
+            y: Array = supervision.given if numbers else supervision.codes
+            rows = sample(rows, max_rows or len(rows), random_state, None if numbers else y[rows])
             whole = split.whole_classes
             gallery = split.unseen_rows if whole else rows
-            gallery = sample(gallery, MAX_GALLERY, random_state, codes[gallery])
+            classes = None if numbers else y[gallery]
+            gallery = sample(gallery, MAX_GALLERY, random_state, classes)
             queries = sample(gallery if whole else split.unseen_rows, MAX_QUERIES, random_state)
             aim: Goal = "ranking" if whole else goal or "neighbors"
-            held_out = HeldOutRows.among(X, codes, queries, gallery, aim)
+            if numbers:
+                held_out = HeldOutNumbers(X[queries], X[gallery], (y[queries], y[gallery]))
+            else:
+                held_out = HeldOutRows.among(X, y, queries, gallery, aim)
             known = supervision.restrict(rows)
         if held_out is not None:
             yield Part(rows, known, held_out)
