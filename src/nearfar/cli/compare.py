@@ -60,15 +60,15 @@ def compare(
 ) -> None:
     """Compare Euclidean distance, plain methods and learners by cross-validation.
 
-    Euclidean distance and the plain methods always take part. Methods learn from labels, triplets
-    or pairs, and are tested on others.
+    Euclidean distance and the plain methods always take part. Methods learn from labels,
+    numbers, triplets or pairs, and are tested on others.
     """
     limit = parse_seconds(budget)
     learners = choose_methods(method or [BEST], seed=testing.seed).learners
     table = data.read()
     for name in method or []:
         if name != ALL:
-            find_method(name).check(table.supervision)
+            find_method(name).check(table.kind)
     with FitCheckpoint(checkpoint, data.files, fits=False) as kept, bars() as shown:
         comparison = compare_table(
             table,

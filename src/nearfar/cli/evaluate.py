@@ -33,7 +33,7 @@ def evaluate(
         ),
     ] = None,
     label: options.Label = None,
-    numbers: options.Numbers = False,
+    numbers: options.Numbers = None,
     triplets: options.TripletsPath = None,
     pairs: options.PairsPath = None,
     drop: options.Drop = None,

@@ -1,4 +1,4 @@
-"""``nearfar learn``: learn a metric from labels, triplets or pairs, and say whether it helps."""
+"""``nearfar learn``: learn a metric from labels, numbers or judgements; say whether it helps."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def learn(
     path = save_as or Path(f"{stem_of(Path(data.source))}.safetensors")
     check_metric_output(path, data.files, checkpoint)
     FitCheckpoint(checkpoint, data.files)
-    table = data.read(numbers=choice.needs_numbers)
-    choice.check(table.supervision)
+    table = data.read(numbers=choice.numbers)
+    choice.check(table.kind)
     if not json:
         say(summary(table))
     with bars() as shown:

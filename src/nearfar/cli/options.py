@@ -67,7 +67,15 @@ Label = Annotated[
     str | None,
     typer.Option(help="Column of labels; for .npz the name of an array, for .npy another file."),
 ]
-Numbers = Annotated[bool, typer.Option("--numbers", help="The labels are numbers, not classes.")]
+Numbers = Annotated[
+    bool | None,
+    typer.Option(
+        "--numbers/--classes",
+        help="The labels are numbers to predict, or classes [default: numbers if some are not "
+        "whole, or if there are more than 30 values with fewer than five rows each].",
+        show_default=False,
+    ),
+]
 Group = Annotated[
     str | None,
     typer.Option(
@@ -225,6 +233,7 @@ class SupervisedInput:
 
     source: SourceOrNothing = ""
     label: Label = None
+    numbers: Numbers = None
     drop: Drop = None
     numeric: Numeric = None
     categorical: Categorical = None
@@ -252,14 +261,18 @@ class SupervisedInput:
         return [self.source, self.label, self.triplets, self.pairs, self.group]
 
     def read(
-        self, *, numbers: bool = False, show: str | None = None, metric: LearnedMetric | None = None
+        self,
+        *,
+        numbers: bool | None = None,
+        show: str | None = None,
+        metric: LearnedMetric | None = None,
     ) -> Table:
         """Read the rows, and their labels, triplets or pairs.
 
         Parameters
         ----------
-        numbers : bool
-            Whether labels are numbers, not classes.
+        numbers : bool, optional
+            Whether labels are numbers, not classes, if no option says so.
         show : str, optional
             Column to show for each row.
         metric : Metric, optional
@@ -278,7 +291,7 @@ class SupervisedInput:
             text=self.text,
             show=show,
             impute=self.impute is Imputation.auto,
-            numbers=numbers,
+            numbers=numbers if self.numbers is None else self.numbers,
             metric=metric,
             required=True,
         )

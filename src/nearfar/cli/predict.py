@@ -38,7 +38,7 @@ def predict(
         typer.Argument(callback=spooled, help="Rows to predict, in the same formats, or -."),
     ],
     label: options.Label = None,
-    numbers: options.Numbers = False,
+    numbers: options.Numbers = None,
     drop: options.Drop = None,
     ids: options.Id = None,
     keep: Annotated[

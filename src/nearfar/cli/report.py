@@ -9,7 +9,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.files import check_metric_output, load_metric
-from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json
+from nearfar.cli.terminal import bars, command, command_line, say, show_json
 from nearfar.report import Study
 from nearfar.tables.formats import check_output, stem_of
 from nearfar.workflow.checkpoint import FitCheckpoint
@@ -56,10 +56,8 @@ def report(
     limit = parse_seconds(budget)
     choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)
-    table = data.read(show=show, metric=given)
-    choice.check(table.supervision)
-    if choice.method is not None and choice.needs_numbers:
-        raise UserError(f"{choice.method.name} does not learn from class labels, but from numbers.")
+    table = data.read(numbers=choice.numbers, show=show, metric=given)
+    choice.check(table.kind)
     page: dict[str, Any] = {"title": title or "", "command": command_line(context)}
     page["image_shape"] = parse_image_shape(image_shape, table.X.shape[1])
     with bars() as shown:

@@ -113,7 +113,8 @@ def curves(study: Study) -> Iterator[tuple[Callable[[], Axes | AxesGrid], str]]:
                 f"Pairs of {rows.lower()}: same class or not, by a threshold on the distance.",
             )
     elif (
-        isinstance(unseen := study.judgement_split[1], Pairs)
+        study.judgements is not None
+        and isinstance(unseen := study.judgement_split[1], Pairs)
         and unseen.similar.any()
         and not unseen.similar.all()
     ):

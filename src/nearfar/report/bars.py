@@ -25,6 +25,7 @@ def comparison_section(study: Study) -> Section:
     explanations = [measure.explanation for measure in measures_for(study.supervision)]
     how = {
         "labels": "Every method is fitted to some rows and evaluated on others.",
+        "numbers": "Every method is fitted to some rows, and predicts the numbers of others.",
         "triplets": "Every method learns from the triplets of some anchors and is tested on those "
         "of others.",
         "pairs": "Every method learns from some pairs and is tested on others that, as far as "

@@ -20,7 +20,7 @@ def neighbors_section(study: Study) -> Section:
     """Return the queries whose neighbours change most."""
     train, labels = study.split[0], study.labels
     n_neighbors = min(_N_NEIGHBORS, len(train) - 1)
-    which = "Rows" if study.relearn is None or labels is None else "Held-out rows"
+    which = "Rows" if study.relearn is None or study.targets is None else "Held-out rows"
     marks = "" if labels is None else " A cross marks neighbours of another class."
     text = f"{which} whose neighbours change most, for better or worse.{marks}"
     low, high = float(study.X.min()), float(study.X.max())

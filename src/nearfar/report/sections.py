@@ -44,7 +44,9 @@ def sections(study: Study, progress: Progress | None = None) -> Iterator[Section
         builders["comparison"] = comparison_section
     if study.labels is not None:
         builders["classes"] = classes_section
-    builders |= {"map": map_section, "neighbours": neighbors_section}
+    if not study.numbers:
+        builders["map"] = map_section
+    builders["neighbours"] = neighbors_section
     if study.metric.is_linear:
         builders["features"] = features_section
     builders |= {"data": data_section, "usage": usage_section, "appendix": appendix_section}
@@ -60,6 +62,9 @@ def data_section(study: Study) -> Section:
     text = [f"{n_rows} rows, {n_features} features."]
     if study.labels is not None:
         text = [f"{n_rows} rows, {n_features} features, {len(np.unique(study.labels))} classes."]
+    elif study.targets is not None:
+        y = study.targets
+        text.append(f"Numbers from {y.min():g} to {y.max():g}, {y.mean():g} on average.")
     elif study.judgements is not None:
         text.append(describe(study.judgements))
     if study.n_copies:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -20,8 +21,9 @@ from nearfar.columns.examples import ColumnExample
 from nearfar.comparison import Comparison, GoalComparison, Method
 from nearfar.comparison.compared_methods import COSINE, baseline_metrics
 from nearfar.comparison.goal_verdict import compare_losses
+from nearfar.comparison.scoring import score_numbers
 from nearfar.constraints import Pairs, Split, Supervision, Triplets, kind_of
-from nearfar.evaluate.measures import HeldOutJudgements, measures_for
+from nearfar.evaluate.measures import R2, HeldOutJudgements, measures_for
 from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.base import MetricLearner
@@ -30,7 +32,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.report.blocks import shortened
 from nearfar.runtime.notes import Note, ordered
-from nearfar.typing import Array, Floats, Ints
+from nearfar.typing import Array, Floats, Ints, Vector
 
 Judgements = Triplets | Pairs
 
@@ -54,7 +56,7 @@ class Study:
         Name of the data.
     X : array of shape (n_samples, n_features)
     y : array of shape (n_samples,), Triplets or Pairs
-        Labels, or judgements about the rows.
+        Labels, numbers, or judgements about the rows.
     metric : Metric
         Learned from all rows.
     method : str
@@ -104,6 +106,8 @@ class Study:
         What each column of the table became.
     label, id_column : str, optional
         Columns of the labels and of the ids, for commands to copy.
+    numbers : bool, default=False
+        Whether y has numbers to predict, not labels.
     """
 
     name: str
@@ -135,18 +139,24 @@ class Study:
     label: str = ""
     n_copies: int = 0
     id_column: str = ""
+    numbers: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "written", self.written or self.method)
 
     @property
     def supervision(self) -> str:
-        """What is known of the rows: "labels", "triplets" or "pairs"."""
-        return kind_of(self.y)
+        """What is known of the rows: "labels", "numbers", "triplets" or "pairs"."""
+        return kind_of(self.y, numbers=self.numbers)
 
     @property
     def labels(self) -> Array | None:
-        """Labels, or None if there are judgements."""
+        """Labels, or None if there are numbers or judgements."""
+        return None if self.numbers else self.targets
+
+    @property
+    def targets(self) -> Array | None:
+        """Labels or numbers, or None if there are judgements."""
         return None if isinstance(self.y, Judgements) else self.y
 
     @property
@@ -183,7 +193,7 @@ class Study:
             name = shortened(self.texts[row])
         else:
             name = f"row {self.row_name(row)}" if self.ids is None else self.row_name(row)
-        return name if self.labels is None else f"{name} [{self.labels[row]}]"
+        return name if self.targets is None else f"{name} [{self.targets[row]}]"
 
     @property
     def n_neighbors(self) -> int:
@@ -238,11 +248,11 @@ class Study:
         if self.relearn is None:
             return self.metric
         X, y, groups = self.X, self.y, self.groups
-        if self.labels is None:
+        if self.targets is None:
             y = self.judgement_split[0]
         else:
             train, _ = self.split
-            X, y, groups = X[train], self.labels[train], None if groups is None else groups[train]
+            X, y, groups = X[train], self.targets[train], None if groups is None else groups[train]
         grouped = {} if groups is None else {"groups": groups}
         if not isinstance(self.relearn, Method):
             return self.relearn(X, y, **grouped)
@@ -295,7 +305,7 @@ class Study:
     @cached_property
     def _baselines(self) -> dict[str, Metric]:
         """Euclidean distance on unscaled and standardised rows, and cosine distance."""
-        return baseline_metrics(self.X if self.labels is None else self.X[self.split[0]])
+        return baseline_metrics(self.X if self.targets is None else self.X[self.split[0]])
 
     @cached_property
     def held_out(self) -> GoalComparison:
@@ -305,14 +315,11 @@ class Study:
             metrics = {self.baseline: metrics[self.baseline]}
         metrics[self.method] = self.evaluated_metric
         measure = measures_for(self.supervision)[0]
-        if self.labels is not None:
+        if self.targets is not None:
             test = self.split[1]
             groups = None if self.groups is None else self.groups[test]
             compare = partial(compare_losses, measure.goal, groups=groups)
-            losses = {
-                name: (self.predicted(metric) != self.labels[test]).astype(np.float64)
-                for name, metric in metrics.items()
-            }
+            losses = {name: self._row_losses(metric) for name, metric in metrics.items()}
         else:
             unseen = self.judgement_split[1]
             overlap = OverlappingJudgements.of(unseen, row_groups=self.groups)
@@ -327,6 +334,15 @@ class Study:
         # Cosine distance is a baseline only where it is the best of them.
         del losses[COSINE]
         return compare(losses)
+
+    def _row_losses(self, metric: Metric) -> Vector:
+        """Return the losses of the held-out rows by the main measure of labels or numbers."""
+        y, (train, test) = np.asarray(self.targets), self.split
+        if not self.numbers:
+            return np.asarray(self.predicted(metric) != y[test], dtype=np.float64)
+        gallery, queries = (self.X[train], y[train]), (self.X[test], y[test])
+        settings: Any = {"unit": float(y.std()), "n_neighbors": self.n_neighbors, "sample": False}
+        return score_numbers(metric, gallery, queries, **settings).losses[R2.name]
 
     @cached_property
     def predicted_classes(self) -> dict[str, Array]:

@@ -15,6 +15,7 @@ _PARAMETERS = {
     "only-if-significant": "strict=True",
     "no-comparison": "comparison=False",
     "id": "ids",
+    "classes": "numbers=False",
     "impute none": "impute=False",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import polars as pl
 
 from nearfar.columns.cells import NO_LABEL_WORDS
+from nearfar.constraints.supervision import are_numbers
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted, quoted
 from nearfar.tables.errors import NotClassesError, TableError
@@ -53,8 +54,11 @@ def rows_with_label(path: Source, labels: pl.Series) -> pl.Series:
     return labelled
 
 
-def read_labels(labels: pl.Series, path: Source, *, numeric: bool) -> Array:
-    """Return classes or numbers, or raise TableError if some are missing."""
+def read_labels(labels: pl.Series, path: Source, *, numeric: bool | None) -> Array:
+    """Return classes or numbers (floats), or raise TableError if some are missing.
+
+    By default, columns that `are_numbers` as floats are numbers.
+    """
     n_missing = len(labels) - int(has_label(labels).sum())
     if n_missing:
         have = "has" if n_missing == 1 else "have"
@@ -83,6 +87,10 @@ def read_labels(labels: pl.Series, path: Source, *, numeric: bool) -> Array:
             if not converted.null_count():
                 labels = converted
                 break
+    if numeric is None and labels.dtype.is_numeric():
+        floats = labels.cast(pl.Float64).to_numpy()
+        if are_numbers(floats):
+            return floats
     if labels.dtype.is_float():
         if not bool(((labels % 1) == 0).all()):
             raise NotClassesError(

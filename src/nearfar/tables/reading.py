@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import polars as pl
 
 from nearfar import datasets
 from nearfar.constraints import Pairs, Triplets
-from nearfar.constraints.supervision import Kind
+from nearfar.constraints.supervision import Kind, are_numbers
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import LARGEST_VALUE, refuse_missing
 from nearfar.runtime.notes import collecting_notes, note
@@ -22,7 +21,7 @@ from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.tables.array_formats import array_names, load_array
-from nearfar.tables.errors import NotClassesError, TableError, no_file
+from nearfar.tables.errors import TableError, no_file
 from nearfar.tables.features import ColumnRules, prepare, warn_of_leakage
 from nearfar.tables.formats import (
     ARRAYS,
@@ -47,9 +46,6 @@ from nearfar.tables.reader import ColumnChoice, Source, columns_named, listed, n
 from nearfar.tables.table import Table
 from nearfar.typing import Array, Floats
 
-# Whole numbers with more classes than this share of the rows are probably not classes.
-_MANY_CLASSES = 0.5
-
 
 def read_table(
     source: object,
@@ -65,7 +61,7 @@ def read_table(
     text: Sequence[str] | None = None,
     show: str | None = None,
     impute: bool = True,
-    numbers: bool = False,
+    numbers: bool | None = None,
     metric: Metric | None = None,
     name: str | None = None,
     required: bool = False,
@@ -99,8 +95,10 @@ def read_table(
         Column to show for each row.
     impute : bool, default=True
         Whether missing values are filled in; otherwise they are errors.
-    numbers : bool, default=False
-        Whether labels are numbers, not classes.
+    numbers : bool, optional
+        Whether labels are numbers to predict, not classes. By default if some are not whole, or if
+        there are more than 30 values with fewer than five rows each; in an array of integers,
+        which are classes, never.
     metric : Metric, optional
         The metric whose features are wanted.
     name : str, optional
@@ -173,9 +171,8 @@ def read_table(
                 judgements = read(read_frame(file), file, table)
             table = replace(table, supervision=people_together(judgements, table), kind=kind)
         elif required or table.y is not None:
-            values = table.numbers if numbers else table.labels
-            table = replace(table, supervision=values, kind="numbers" if numbers else "labels")
-            table = table if numbers else table.labelled()
+            table = _of_kind(table, numbers)
+            table = table.labelled() if table.kind == "labels" else table
         if table.supervision is not None:
             table = copies_together(table)
     return replace(
@@ -223,7 +220,7 @@ def read_rows(
     metric: Metric | None = None,
     rules: ColumnRules | None = None,
     labelled: bool = False,
-    numeric: bool = False,
+    numeric: bool | None = None,
     complete: bool = True,
     skip_unlabelled: bool = False,
 ) -> Table:
@@ -244,8 +241,8 @@ def read_rows(
         The metric whose features are wanted, by name if it has feature names.
     labelled : bool
         Whether a table must have labels.
-    numeric : bool
-        Whether labels are numbers, not classes.
+    numeric : bool, optional
+        Whether labels are numbers, not classes; as for `read_table`.
     complete : bool
         Whether every row must have its label; otherwise labels that are missing are empty text.
     skip_unlabelled : bool
@@ -276,7 +273,8 @@ def read_rows(
         y = read_labels(frame[label], path, numeric=numeric)
     elif label is not None:
         y = labels_or_nothing(frame[label], path)
-    leaking = () if y is None or metric is not None or numeric else warn_of_leakage(prepared, y)
+    numbers = y is not None and y.dtype.kind == "f"
+    leaking = () if y is None or metric is not None or numbers else warn_of_leakage(prepared, y)
     table = Table(
         stem_of(path),
         X,
@@ -288,7 +286,7 @@ def read_rows(
         places=prepared.places,
         cells=prepared.cells,
         leaking=leaking,
-        kind="nothing" if y is None else "numbers" if numeric else "labels",
+        kind="nothing" if y is None else "numbers" if numbers else "labels",
     )
     if len(table) == 0:
         raise TableError(f"{source} has no rows.")
@@ -303,7 +301,7 @@ def read_rows(
 def read_labelled(
     source: str,
     *,
-    numbers: bool = False,
+    numbers: bool | None = None,
     required: bool = True,
     skip_unlabelled: bool = True,
     label: str | None = None,
@@ -311,14 +309,14 @@ def read_labelled(
     drop: Sequence[str] | None = None,
     metric: Metric | None = None,
 ) -> Table:
-    """Read rows with their labels: classes, or numbers if asked for, or if they are decimal.
+    """Read rows with their labels: classes or numbers.
 
     Parameters
     ----------
     source : str
         Table, array or dataset.
-    numbers : bool, default=False
-        Whether labels are numbers, not classes.
+    numbers : bool, optional
+        Whether labels are numbers, not classes; as for `read_table`.
     required : bool, default=True
         Whether there must be labels.
     skip_unlabelled : bool, default=True
@@ -326,34 +324,29 @@ def read_labelled(
     label, ids, drop, metric
         As for `read_rows`.
     """
-    read = partial(
-        read_rows,
+    table = read_rows(
         source,
         label=label,
         ids=ids,
         drop=drop,
         metric=metric,
         skip_unlabelled=skip_unlabelled,
+        labelled=required,
+        numeric=numbers,
     )
-    try:
-        table = read(labelled=required, numeric=numbers)
-    except NotClassesError:
-        table, numbers = read(labelled=False, numeric=True), True
-    y = table.y
-    if y is None and not required:
-        return table
-    decimal = y is not None and np.issubdtype(y.dtype, np.floating) and bool((y % 1).any())
-    if numbers or decimal:
-        note("the labels are numbers; the mean of the neighbours predicts them.")
-        return replace(table, supervision=table.numbers, kind="numbers")
+    return table if table.y is None and not required else _of_kind(table, numbers)
+
+
+def _of_kind(table: Table, numbers: bool | None) -> Table:
+    """Return the table with its labels as classes or as numbers, and say so if it was guessed."""
     y = table.labels
-    n_classes = len(np.unique(y))
-    if np.issubdtype(y.dtype, np.number) and n_classes > _MANY_CLASSES * len(table):
-        note(
-            f"the labels are {n_classes} classes of whole numbers; for numbers, use "
-            f"{option('numbers')}."
-        )
-    return replace(table, kind="labels")
+    if not (are_numbers(y) if numbers is None else numbers):
+        return replace(table, supervision=y, kind="labels")
+    if numbers is None:
+        n_values, whole = len(np.unique(y)), not (y % 1).any()
+        else_ = f"; if they are classes, use {option('classes')}" if whole else ""
+        note(f"took the labels as numbers to predict: {n_values} different values{else_}.")
+    return replace(table, supervision=table.numbers, kind="numbers")
 
 
 def read_other(

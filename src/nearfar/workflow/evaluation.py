@@ -7,15 +7,16 @@ registry of `nearfar.evaluate.measures`, and what the papers of the field report
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearfar import evaluate
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
-from nearfar.comparison.scoring import score_distance
+from nearfar.comparison.scoring import score_distance, score_numbers
 from nearfar.constraints import Pairs, Triplets
-from nearfar.evaluate.measures import ERROR, HeldOutJudgements, measures_for
+from nearfar.evaluate.intervals import ratio_interval
+from nearfar.evaluate.measures import ERROR, MAE, R2, HeldOutJudgements, measures_for
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.tables.reader import listed
@@ -26,12 +27,16 @@ LEARNED = "learned"
 
 
 class MeasuredValue(NamedTuple):
-    """A value, and whether it is written in percent."""
+    """A value, whether it is written in percent, and its 90 % interval if it is known."""
 
     value: float
     percent: bool
+    interval: tuple[float, float] | None = None
 
     def __str__(self) -> str:
+        if self.interval is not None:
+            low, high = self.interval
+            return f"{self.value:.4g} ({low:.4g} to {high:.4g})"
         return f"{100 * self.value:.2f}" if self.percent else f"{self.value:.3f}"
 
 
@@ -83,9 +88,17 @@ def _by_labels(
     gallery = train or rows
     X, y, new = gallery.X, gallery.labels, rows.y
     if rows.kind == "numbers":
-        test = () if train is None else (rows.X, new)
-        r2 = evaluate.knn_r2(metric, X, y, *test, n_neighbors=n_neighbors)
-        return {f"{n_neighbors}-NN R²": MeasuredValue(r2, percent=False)}
+        test = None if train is None else (rows.X, new)
+        settings: Any = {"n_neighbors": n_neighbors, "sample": False}
+        found = score_numbers(metric, (X, y), test, unit=float(new.std()) or 1.0, **settings)
+        spread = (new - new.mean()) ** 2
+        measured = {}
+        for measure, unit in ((R2, spread / (spread.mean() or 1.0)), (MAE, np.ones(len(new)))):
+            losses = found.losses[measure.name]
+            low, high = sorted(map(measure.value, ratio_interval(losses, unit)))
+            name, value = f"{n_neighbors}-NN {measure.label}", measure.value(float(losses.mean()))
+            measured[name] = MeasuredValue(value, False, (low, high))
+        return measured
     if y.dtype.kind != new.dtype.kind:
         y, new = y.astype(str), new.astype(str)
     codes = np.unique(np.concatenate([y, new]), return_inverse=True)[1]

@@ -200,6 +200,8 @@ def fit_method(
     """
     if seconds is not None and method.plans_time:
         method = method.within(seconds)
+    if table.kind == "numbers":
+        method = method.for_numbers()
     progress(0, 1, f"{method.name} on all rows")
     start, y = time.perf_counter(), supervision_of(table)
     with convergence_notes():

@@ -7,8 +7,6 @@ left of it; other learners take the time that they need.
 
 from __future__ import annotations
 
-import html
-import io
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +18,7 @@ import numpy as np
 
 from nearfar.comparison import Comparison, Method, Verdict
 from nearfar.comparison.verdict_wording import described
-from nearfar.evaluate.measures import ERROR, MAP_AT_R
+from nearfar.evaluate.measures import R2
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.learned_from import Stated, save_learned, stored_statement
 from nearfar.metrics.metric import Metric
@@ -34,9 +32,9 @@ from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name
 from nearfar.tables.frames import Frame
 from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
-from nearfar.typing import Array, Vector
+from nearfar.typing import Array
 from nearfar.workflow.checkpoint import FitCheckpoint, can_continue
-from nearfar.workflow.comparing import compare_table, describe_regression, held_out_regression
+from nearfar.workflow.comparing import compare_table
 from nearfar.workflow.fitting import (
     MethodFit,
     Progress,
@@ -130,8 +128,9 @@ def learn(
         chosen.check_without_comparison(strict=strict)
     kept = FitCheckpoint(None if checkpoint is None else Path(fspath(checkpoint)))
     with kept, collecting_notes() as notes:
-        table = as_table(data, label, pairs, triplets, group, numbers=chosen.needs_numbers)
-        chosen.check(supervision_of(table))
+        table = as_table(data, label, pairs, triplets, group, numbers=chosen.numbers)
+        supervision_of(table)
+        chosen.check(table.kind)
         kept.check(chosen.learner, table.X, table.supervision, table.groups)
         if kept.path is not None and chosen.learner and not can_continue(chosen.learner):
             what = "only the comparison is kept"
@@ -141,17 +140,7 @@ def learn(
         limits = budget if isinstance(budget, tuple) else (None, None)
         if isinstance(budget, float | int):
             limits = _COMPARISON_SHARE * budget, None
-        if comparison and table.kind == "numbers":
-            assert chosen.learner is not None
-            learned.held_out = held_out_regression(
-                chosen.learner,
-                table,
-                cv=cv,
-                n_neighbors=n_neighbors,
-                random_state=random_state,
-                progress=progress,
-            )
-        elif comparison:
+        if comparison:
             learned.comparison = compare_table(
                 table,
                 chosen.learners,
@@ -193,9 +182,7 @@ class Learned:
     random_state : int
         Seed of the folds and of the learners.
     comparison : Comparison or None
-        Of methods, by labels, triplets or pairs.
-    held_out : dict of str to array, or None
-        R^2 on held-out rows by distance, for numbers.
+        Of methods, by labels, numbers, triplets or pairs.
     fit : MethodFit or None
         The fit to all rows; None if there is nothing to recommend.
     path : Path or None
@@ -223,7 +210,6 @@ class Learned:
     strict: bool = False
     random_state: int = 0
     comparison: Comparison | None = None
-    held_out: dict[str, Vector] | None = None
     fit: MethodFit | None = None
     path: Path | None = None
     other_call: str = ""
@@ -234,7 +220,8 @@ class Learned:
     @property
     def compared_goal(self) -> str:
         """What the method was chosen for: a goal of the comparison."""
-        return self.table.kind if self.table.kind in ("triplets", "pairs") else self.goal
+        kind = self.table.kind
+        return kind if kind in ("triplets", "pairs") else {"numbers": R2.goal}.get(kind, self.goal)
 
     @property
     def metric(self) -> Metric | None:
@@ -299,9 +286,8 @@ class Learned:
             return Stated(label, loss, f"{label} {figure} {of}")
         if (expected := self.fit.expected) is None:
             return None
-        higher = expected.measure == MAP_AT_R.label
-        loss = 1 - expected.value if higher else expected.value
-        figure = (MAP_AT_R if higher else ERROR).write(expected.value)
+        figure = expected.registered.write(expected.value)
+        loss = expected.registered.value(expected.value)
         return Stated(expected.measure, loss, f"{expected.measure} {figure} {of}")
 
     def report(
@@ -341,7 +327,7 @@ class Learned:
 
     def to_dict(self) -> dict[str, object]:
         """Return the results as plain numbers and strings, ready for JSON."""
-        fit, held_out = self.fit, self.held_out
+        fit = self.fit
         return {
             "method": None if fit is None else fit.method.name,
             "recommended": None if self.recommended is None else self.recommended.name,
@@ -355,13 +341,10 @@ class Learned:
             "mining": asdict(fit.mining) if fit and fit.mining else None,
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "notes": [each.text for each in self.notes],
-            "held_out": held_out and {name: s.tolist() for name, s in held_out.items()},
         }
 
     def __str__(self) -> str:
         lines = [] if self.comparison is None else [str(self.comparison)]
-        if self.held_out is not None:
-            lines += [_score_table(self.held_out), describe_regression(self.held_out)]
         return "\n".join([*lines, *self._sentences()])
 
     def __repr__(self) -> str:
@@ -370,8 +353,6 @@ class Learned:
 
     def _repr_html_(self) -> str:
         table = "" if self.comparison is None else self.comparison._repr_html_()
-        if self.held_out is not None:
-            table = f"<pre>{html.escape(_score_table(self.held_out))}</pre>"
         return table + fragment(summary(self.table), list(self._sentences()))
 
     def _sentences(self) -> Iterator[str]:
@@ -462,7 +443,7 @@ def as_table(
     triplets: object = None,
     group: str | Array | None = None,
     *,
-    numbers: bool = False,
+    numbers: bool | None = None,
 ) -> Table:
     """Return a table to learn from: a given one, or what `read_table` makes of the data."""
     if not isinstance(data, Table):
@@ -503,17 +484,3 @@ def summary(table: Table) -> str:
     else:
         known = f"numbers from {y.min():g} to {y.max():g}"
     return f"{table.name}: {rows} x {features}, {known}"
-
-
-def _score_table(scores: dict[str, Vector]) -> str:
-    """Return the R^2 of each distance on held-out rows as a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("distance")
-    table.add_column("held-out rows, R² %", justify="right")
-    for name, r2 in scores.items():
-        table.add_row(name, f"{100 * r2.mean():.1f} ± {100 * r2.std(ddof=1):.1f}")
-    file = io.StringIO()
-    Console(file=file).print(table)
-    return file.getvalue().rstrip("\n")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.compared_methods import ALL, Learners, seeded
-from nearfar.constraints import Kind, kind_of
+from nearfar.constraints import Kind
 from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.classic import LDA, InverseCovariance
 from nearfar.runtime.option_names import option
@@ -64,9 +64,10 @@ class MethodChoice:
         return None if self.method is None else self.method.estimator
 
     @property
-    def needs_numbers(self) -> bool:
-        """Whether labels are numbers to predict, not classes."""
-        return self.learner is not None and "numbers" in self.learner.supervision
+    def numbers(self) -> bool | None:
+        """Whether labels are numbers to predict, not classes; None if it learns from both."""
+        kinds = ("labels", "numbers") if self.method is None else self.method.supervision
+        return None if {"labels", "numbers"} <= {*kinds} else "numbers" in kinds
 
     @property
     def learners(self) -> Learners:
@@ -75,15 +76,11 @@ class MethodChoice:
             return self.compared
         return {} if self.learner is None else {self.method.name: self.learner}
 
-    def kind_of(self, supervision: object) -> Kind:
-        """Return what the method learns from if it is given this."""
-        return kind_of(supervision, numbers=self.needs_numbers)
-
-    def check(self, supervision: object) -> None:
+    def check(self, kind: Kind) -> None:
         """Raise ValueError if the method cannot learn from this kind of supervision."""
         if self.method is None:
             return
-        kinds, kind = self.method.supervision, self.kind_of(supervision)
+        kinds = self.method.supervision
         if kind not in kinds:
             raise ValueError(
                 f"{option('method')} {self.name} learns from {' or '.join(kinds)}, not from "
@@ -268,4 +265,6 @@ def settings_beside(name: str, method: Method) -> list[str] | None:
     if usual is None:
         return None
     plain, settings = usual.get_params(), method.estimator.get_params()
-    return [f"{key}={value}" for key, value in settings.items() if value != plain[key]] or None
+    # What numbers are for is not a setting.
+    changed = [key for key, value in settings.items() if value not in (plain[key], "regression")]
+    return [f"{key}={settings[key]}" for key in changed] or None

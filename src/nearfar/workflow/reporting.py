@@ -104,7 +104,7 @@ def report_on_learned(
     If that is a baseline, the best other method learns from all rows first, to be shown beside it.
     """
     if learned.comparison is None:
-        raise ValueError("A report needs a comparison by labels, triplets or pairs.")
+        raise ValueError("A report needs a comparison by labels, numbers, triplets or pairs.")
     subject = choose_subject(learned.comparison, learned.choice, learned.compared_goal)
     with collecting_notes() as notes:
         fit = learned.fit
@@ -207,6 +207,7 @@ def describe_table(table: Table, **subject: Any) -> Study:
         table.name,
         table.X,
         supervision_of(table),
+        numbers=table.kind == "numbers",
         groups=table.groups,
         n_copies=table.n_copies,
         feature_names=table.feature_names,

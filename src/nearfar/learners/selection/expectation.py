@@ -125,7 +125,7 @@ class Expected:
         return self.baseline
 
     def __str__(self) -> str:
-        write = self._measure.write
+        write = self.registered.write
         value, low, high, baseline = map(write, (self.value, self.low, self.high, self.baseline))
         among = f" among {counted(self.rows, 'row')}" if self.rows else ""
         if self.measure == MAP_AT_R.label and self.rows:
@@ -138,13 +138,9 @@ class Expected:
         return text if self.mae is None else f"{text}; {replace(self.mae, rows=0)}"
 
     @property
-    def _measure(self) -> Measure:
+    def registered(self) -> Measure:
+        """The measure itself, which says how its values are written."""
         return {each.label: each for each in (MAP_AT_R, R2, MAE)}.get(self.measure, ERROR)
-
-    @property
-    def loss(self) -> float:
-        """What is smaller if it is better: the measure, or one minus it."""
-        return self._measure.value(self.value)
 
     @property
     def of_judgements(self) -> bool:
@@ -153,7 +149,7 @@ class Expected:
 
     def _repr_html_(self) -> str:
         values = {"without learning": self.baseline, "learned": self.value}
-        write = "{:.1%}" if self._measure is ERROR else "{:.3f}"
+        write = "{:.1%}" if self.registered is ERROR else "{:.3f}"
         return fragment("Expected on new data", [str(self)], bars(values, write))
 
 
