@@ -136,6 +136,7 @@ def _show(table: pl.DataFrame, asked: Table, known: Table, neighbors: int) -> No
         names = []
         for place in range(1, neighbors + 1):
             name, label = row[f"neighbor_{place}"], row[f"label_{place}"]
+            label = f"{label:.6g}" if numbers else label
             names.append(str(name) if label == value else f"{name} ({label})")
         lines.append([*line, ", ".join(names)])
     rows = counted(len(table), "row")
