@@ -218,7 +218,10 @@ class AutoMetric(ShowsFit, MetricLearner):
             able = [
                 (cls.auto_order, name)
                 for name, cls in classes.items()
-                if cls.auto_order is not None and kind in cls.supervision
+                if cls.auto_order is not None
+                and kind in cls.supervision
+                # Metrics that bend were tried on tables with labels and numbers.
+                and (cls.gives_linear or kind in ("labels", "numbers"))
             ]
             # Sorting by the place alone keeps the order of modules among those without one.
             able.sort(key=lambda item: item[0])
