@@ -125,7 +125,7 @@ class ForestProblem(Problem):
     """
 
     unit = 1.0
-    first_stage = 1
+    first_stage = 2
 
     def __init__(
         self,

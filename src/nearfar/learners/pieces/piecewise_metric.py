@@ -68,6 +68,8 @@ class PiecewiseMetric(MetricLearner):
     supervision: ClassVar[tuple[str, ...]] = tuple(_LEARNERS)
     gives_linear: ClassVar[bool] = False
     auto_order: ClassVar[int | None] = 17
+    # Columns of embeddings are alike, and their many pieces take long.
+    auto_features: ClassVar[float] = 100
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {"n_pieces": integer(at_least=1)}
 
     def _build_problem(self, data: FitInput) -> Problem:

@@ -194,6 +194,8 @@ class AutoMetric(ShowsFit, MetricLearner):
             # Trees need features, not coordinates in the span of rows.
             if not candidate.gives_linear and (linear or data.scaler.span is not None):
                 continue
+            if self.candidates is None and data.Z.shape[1] > candidate.auto_features:
+                continue
             # Points are scaled already, and only a metric is wanted.
             fixed = {"scale": "unit", "n_components": None, "validation_fraction": None}
             own = clone(candidate)
