@@ -32,7 +32,7 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ TABLES += [name for name in untuned.TABLES if name not in IN_KEEL.split()]
 RESULTS = Path(__file__).parent / "results" / "beyond_linear.jsonl"
 KEEL_ROWS, OTHER_ROWS = 1500, 2000
 WIDE, N_COMPONENTS = 300, 100
-MISSING = ("?", "<null>", "")
+MISSING = ("?", "<null>", "NA", "")
 LEVEL = 0.01
 EUCLIDEAN, AUTO, EARLIER = "Euclidean 3-NN", "AutoMetric", "AutoMetric, earlier"
 MODERN_NCA = "ModernNCA"
@@ -138,25 +138,29 @@ def cells(name: str, folder: str, max_rows: int | None) -> tuple[Array, Array, A
         X, y = untuned.labelled_rows(name, max_rows or OTHER_ROWS)
         return X, np.empty((len(X), 0), dtype=object), y
     with (Path(folder) / f"{name.removeprefix('keel/')}.dat").open() as file:
-        lines = [[cell.strip() for cell in line] for line in csv.reader(file) if len(line) > 1]
+        lines = [line for line in csv.reader(file) if len(line) > 1]
     *columns, labels = zip(*lines, strict=True)
+    y = np.unique([label.strip() for label in labels], return_inverse=True)[1]
+    rows, most = np.arange(len(y)), max_rows or KEEL_ROWS
+    if len(y) > most:
+        rows = train_test_split(rows, train_size=most, stratify=y, random_state=0)[0]
+    numbers, words = by_kind(columns)
+    return numbers[rows], words[rows], y[rows]
+
+
+def by_kind(columns: Sequence[Sequence[str]]) -> tuple[Array, Array]:
+    """Return the columns that are numbers, with NaN where cells are missing, and the others."""
     numbers, words = [], []
     for column in columns:
+        stripped = [MISSING[0] if cell.strip() in MISSING else cell.strip() for cell in column]
         try:
-            numbers.append([np.nan if cell in MISSING else float(cell) for cell in column])
+            numbers.append([np.nan if cell == MISSING[0] else float(cell) for cell in stripped])
         except ValueError:
-            words.append([MISSING[0] if cell in MISSING else cell for cell in column])
-    y = np.unique(labels, return_inverse=True)[1]
-    rows = np.arange(len(y))
-    if len(y) > (max_rows or KEEL_ROWS):
-        rows = train_test_split(rows, train_size=max_rows or KEEL_ROWS, stratify=y, random_state=0)[
-            0
-        ]
-    shape = len(y), -1
+            words.append(stripped)
+    n = len(columns[0])
     return (
-        np.array(numbers, dtype=float).T.reshape(shape)[rows],
-        np.array(words, dtype=object).T.reshape(shape)[rows],
-        y[rows],
+        np.array(numbers, dtype=float).T.reshape(n, len(numbers)),
+        np.array(words, dtype=object).T.reshape(n, len(words)),
     )
 
 
@@ -195,7 +199,7 @@ def measure(arguments: argparse.Namespace) -> None:
     if any(name.startswith("keel/") for name in tables) and not Path(arguments.keel).is_dir():
         print("Without the tables of KEEL: set --keel or NEARFAR_KEEL to their folder.")
         tables = [name for name in tables if not name.startswith("keel/")]
-    done = {(row["table"], row["split"], row["method"]) for row in stored()}
+    done = {(row["table"], row["split"], row["method"]) for row in stored() if "failed" not in row}
     for number, name in itertools.product(range(arguments.splits), tables):
         todo = [m for m in names if (name, number, m + arguments.suffix) not in done]
         if todo:
@@ -204,23 +208,32 @@ def measure(arguments: argparse.Namespace) -> None:
             X = prepared(numbers, words, train)
             for method in todo:
                 key = {"table": name, "split": number, "method": method + arguments.suffix}
-                run(key, chosen[method](), (X[train], y[train], X[test], y[test]))
+                data = X[train], y[train], X[test], y[test]
+                keep(
+                    RESULTS,
+                    run(key | {"classes": len(np.unique(y))}, chosen[method](), data, wrong),
+                )
 
 
-def run(key: Row, method: Any, data: Split) -> None:
-    """Fit, predict, and keep which test rows are wrong and how long it took."""
+def wrong(y: Array, predicted: Array) -> Row:
+    """Return the error and which test rows are wrong."""
+    rows = np.flatnonzero(predicted != y)
+    return {"error": len(rows) / len(y), "wrong": rows.tolist()}
+
+
+def run(key: Row, method: Any, data: Split, score: Callable[[Array, Array], Row]) -> Row:
+    """Fit and predict; return scores and times with all that they depend on."""
     X, y, X_test, y_test = data
-    row = key | {"n": len(X), "d": X.shape[1], "classes": len(np.unique(y)), "n_test": len(X_test)}
-    start, cpu = time.perf_counter(), time.process_time()
+    row = key | {"n": len(X), "d": X.shape[1], "n_test": len(X_test)}
+    wall, cpu = time.perf_counter(), time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             method.fit(X, y)
-            fitted = {"fit_seconds": time.perf_counter() - start, "fit_cpu": time.process_time()}
-            fitted["fit_cpu"] -= cpu
-            wrong = np.ravel(method.predict(X_test)) != y_test
-        row |= fitted | {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
-        row |= {"error": float(wrong.mean()), "wrong": np.flatnonzero(wrong).tolist()}
+            row |= {"fit_seconds": time.perf_counter() - wall, "fit_cpu": time.process_time() - cpu}
+            predicted = np.ravel(method.predict(X_test))
+        row |= {"seconds": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+        row |= score(y_test, predicted)
     except (ValueError, subprocess.CalledProcessError) as error:
         row |= {"failed": str(error)}
     if isinstance(method, BaseEstimator):
@@ -228,9 +241,13 @@ def run(key: Row, method: Any, data: Split) -> None:
     else:
         row["parameters"] = method.get_params()
     row |= {"commit": commit(Path(nearfar.__file__).parent), "versions": versions()}
-    row |= getattr(method, "facts", {})
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
+    return row | getattr(method, "facts", {})
+
+
+def keep(path: Path, row: Row) -> None:
+    """Append a row to the raw results."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as file:
         file.write(json.dumps(row) + "\n")
 
 
