@@ -23,7 +23,7 @@ _SAME_ROWS = 0.5
 
 
 def best_neighbors(path: Path, train: Table) -> int:
-    """Return how many neighbours vote best, by the file of a metric, or a few if it does not say."""
+    """Return how many neighbours vote best, by its file, or a few if that does not say."""
     votes = stored_votes(path)
     return min(DEFAULT_NEIGHBORS if votes is None else votes.best, max(1, len(train) - 1))
 
