@@ -18,6 +18,7 @@ from nearfar.tables.judgements import read_pairs, read_triplets
 from nearfar.tables.reading import read_labelled, read_rows
 from nearfar.tables.table import Table
 from nearfar.workflow.evaluation import LEARNED, MeasuredValue, evaluate_metric
+from nearfar.workflow.prediction_table import best_neighbors
 
 
 @command
@@ -38,7 +39,7 @@ def evaluate(
     pairs: options.PairsPath = None,
     drop: options.Drop = None,
     ids: options.Id = None,
-    neighbors: options.Neighbors = 3,
+    neighbors: options.BestNeighbors = None,
     json: options.Json = False,
 ) -> None:
     """Evaluate a metric beside Euclidean and cosine distance, on labels, triplets or pairs.
@@ -63,7 +64,8 @@ def evaluate(
     note_learned_rows(metric, rows.X)
     judged = _judgements(rows, triplets, pairs)
     with bars() as shown:
-        settings: Any = {"n_neighbors": neighbors, "progress": shown.update}
+        k = neighbors or best_neighbors(metric, rows if known is None else known)
+        settings: Any = {"n_neighbors": k, "progress": shown.update}
         scores = evaluate_metric(learned, rows, known, judgements=judged, **settings)
     if not scores[LEARNED]:
         raise UserError("Give --label, --triplets or --pairs to evaluate on.")

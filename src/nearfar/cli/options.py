@@ -168,7 +168,10 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the method; repeatable."),
 ]
-Neighbors = Annotated[int, typer.Option(min=1, help="Number of neighbours.")]
+BestNeighbors = Annotated[
+    int | None,
+    typer.Option(min=1, help="Neighbours that vote; by default as many as the file says."),
+]
 Folds = Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 Classifiers = Annotated[
@@ -185,7 +188,10 @@ class CrossValidation:
     """How methods are tested."""
 
     folds: Folds = 5
-    neighbors: Neighbors = 3
+    neighbors: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of neighbours; by default the best for each method."),
+    ] = None
     seed: Seed = 0
     classifiers: Classifiers = True
 
@@ -194,7 +200,7 @@ class CrossValidation:
         """The parameters of `nearfar.learn` and `nearfar.compare` that these are."""
         return {
             "cv": self.folds,
-            "n_neighbors": self.neighbors,
+            "n_neighbors": self.neighbors or "auto",
             "random_state": self.seed,
             "classifiers": self.classifiers,
         }

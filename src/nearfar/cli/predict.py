@@ -45,10 +45,7 @@ def predict(
         list[str] | None,
         typer.Option(metavar="COLUMN,...", help="Columns of the new rows to copy; repeatable."),
     ] = None,
-    neighbors: Annotated[
-        int | None,
-        typer.Option(min=1, help="Neighbours that vote; by default as many as the file says."),
-    ] = None,
+    neighbors: options.BestNeighbors = None,
     level: Annotated[
         float,
         typer.Option(

@@ -44,7 +44,7 @@ def compare(
     cv: object = 5,
     groups: ArrayLike | None = None,
     split: Literal["rows", "classes"] = "rows",
-    n_neighbors: int = 3,
+    n_neighbors: int | Literal["auto"] = "auto",
     numbers: bool | None = None,
     classifiers: bool = True,
     features: Estimator = None,
@@ -95,8 +95,9 @@ def compare(
         it has never seen. Learners are then validated on held-out classes, too
         (`validation="classes"`, with `validation_fraction=0.2` where that is None), and
         significance counts classes instead of rows.
-    n_neighbors : int, default=3
-        Number of neighbours that vote.
+    n_neighbors : int or "auto", default="auto"
+        Number of neighbours that vote. "auto" chooses it for each method and fold: for half of the
+        test rows it is the best one for the other half.
     numbers : bool, optional
         Whether y has numbers to predict, not classes; by default if they are not all whole, or
         floats of more than 30 values with fewer than five rows each.

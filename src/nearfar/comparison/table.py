@@ -53,7 +53,8 @@ class Comparison(ResultsTable[MethodResult]):
     Parameters
     ----------
     results : list of MethodResult
-    n_neighbors, n_folds, n_rows : int
+    n_neighbors : int or "auto"
+    n_folds, n_rows : int
     test_share : float, default=0.25
         Test rows for each training row of a fold.
     supervision : {"labels", "numbers", "triplets", "pairs"}, default="labels"
@@ -104,7 +105,7 @@ class Comparison(ResultsTable[MethodResult]):
         self,
         results: list[MethodResult],
         *,
-        n_neighbors: int,
+        n_neighbors: int | str,
         n_folds: int,
         n_rows: int,
         test_share: float = 0.25,
@@ -383,7 +384,8 @@ class Comparison(ResultsTable[MethodResult]):
     def title(self) -> str:
         """Title of the table; copies of rows are groups that need no other name."""
         main = self.measures[0]
-        what, unseen, rows = f"{self.n_neighbors}-NN {main.column}", "", f"{self.n_rows} rows"
+        k = "k" if self.n_neighbors == "auto" else self.n_neighbors
+        what, unseen, rows = f"{k}-NN {main.column}", "", f"{self.n_rows} rows"
         if self.n_judgements is not None:
             what = f"{main.column} of held-out {self.supervision}"
             rows = f"{self.n_judgements} {self.supervision} of {rows}"

@@ -41,13 +41,14 @@ from nearfar.comparison.splits import (
 )
 from nearfar.constraints import Pairs, Triplets, kind_of
 from nearfar.evaluate.measures import HeldOutJudgements, measures_for
+from nearfar.evaluate.neighbor_votes import DEFAULT_NEIGHBORS
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.pipelines import Estimator
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance
 from nearfar.numerics.missing import LARGEST_VALUE
-from nearfar.runtime.parameters import check_parameters, integer
+from nearfar.runtime.parameters import check_parameters, choice, either, integer
 from nearfar.typing import Array, Floats, Ints, Vector
 
 Fitted = Metric | Distance | FittedClassifier
@@ -147,18 +148,20 @@ class LabelledRows(ComparisonTask):
         groups: Ints | None,
         random_state: int | None,
         *,
-        n_neighbors: int,
+        n_neighbors: int | str,
         seed: int,
         unseen: bool = False,
         features: Features | None = None,
         numbers: Vector | None = None,
     ) -> None:
         folds = (class_folds if unseen else row_folds)(y, cv, groups, random_state)
-        check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
+        rule = either(choice("auto"), integer(at_least=1))
+        check_parameters({"n_neighbors": rule}, {"n_neighbors": n_neighbors})
         smallest = min(len(test) - 1 if unseen else len(train) for train, test in folds)
-        if n_neighbors > smallest:
+        least = 1 if isinstance(n_neighbors, str) else n_neighbors
+        if least > smallest:
             raise ValueError(f"n_neighbors must be from 1 to {smallest}; got {n_neighbors}.")
-        self.splits = Splits(folds, y, n_neighbors=n_neighbors, seed=seed)
+        self.splits = Splits(folds, y, n_neighbors=max(least, DEFAULT_NEIGHBORS), seed=seed)
         self.supervision = "labels" if numbers is None else "numbers"
         self.X, self.groups, self.features = X, groups, features
         self.y: Array = y if numbers is None else numbers

@@ -177,7 +177,7 @@ def probability_text(probability: float) -> str:
     return "over 99 %" if probability > _ALMOST_SURE else f"{100 * probability:.0f} %"
 
 
-def use_in_words(measure: Measure, n_neighbors: int) -> str:
+def use_in_words(measure: Measure, n_neighbors: int | str) -> str:
     """Return what methods that are better by a measure are good for.
 
     Examples
@@ -188,6 +188,7 @@ def use_in_words(measure: Measure, n_neighbors: int) -> str:
     'classification with 3 neighbours'
     """
     votes = "1 neighbour" if n_neighbors == 1 else f"{n_neighbors} neighbours"
+    votes = "nearest neighbours" if n_neighbors == "auto" else votes
     return measure.use.format(neighbours=votes)
 
 

@@ -24,7 +24,7 @@ from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.comparison.scoring import score_numbers
 from nearfar.constraints import Pairs, Split, Supervision, Triplets, kind_of
 from nearfar.evaluate.measures import R2, HeldOutJudgements, measures_for
-from nearfar.evaluate.neighbor_votes import majority
+from nearfar.evaluate.neighbor_votes import DEFAULT_NEIGHBORS, majority
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.importance import several_features
@@ -42,8 +42,6 @@ _TEST_SHARE = 0.3
 _FOLDS = 3
 # Of more rows a sample is split, as exact neighbours take time quadratic in their number.
 _MAX_ROWS = 20_000
-# That of `MetricNeighborsClassifier` and of comparisons.
-_DEFAULT_NEIGHBORS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +196,9 @@ class Study:
     @property
     def n_neighbors(self) -> int:
         """Number of neighbours that vote."""
-        wanted = _DEFAULT_NEIGHBORS if self.comparison is None else self.comparison.n_neighbors
+        given = None if self.comparison is None else self.comparison.n_neighbors
+        own = getattr(self.learner, "n_neighbors_", DEFAULT_NEIGHBORS)
+        wanted = own if given is None or isinstance(given, str) else given
         return min(wanted, len(self.split[0]))
 
     @cached_property

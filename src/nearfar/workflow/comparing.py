@@ -26,7 +26,7 @@ def compare_table(
     learners: Learners = None,
     *,
     cv: int = 5,
-    n_neighbors: int = 3,
+    n_neighbors: int | Literal["auto"] = "auto",
     random_state: int = 0,
     classifiers: bool = True,
     budget: float | None = None,
@@ -74,7 +74,7 @@ def features_of(table: Table) -> Features | None:
     return Features(table.cells, table.columns.column_transformer())
 
 
-def check_folds(table: Table, cv: int, n_neighbors: int, split: str) -> None:
+def check_folds(table: Table, cv: int, n_neighbors: int | str, split: str) -> None:
     """Raise ValueError if there is too little for the folds; the message says how many there are.
 
     `compare` refuses the same in the words of its parameters.
@@ -119,7 +119,7 @@ def _check_classes(labels: Array, cv: int, _: int) -> None:
         )
 
 
-def _check_labels(labels: Array, cv: int, n_neighbors: int) -> None:
+def _check_labels(labels: Array, cv: int, n_neighbors: int | str) -> None:
     sizes = np.unique(labels, return_counts=True)[1]
     largest = int(sizes.max())
     if largest < 2:
@@ -130,7 +130,7 @@ def _check_labels(labels: Array, cv: int, n_neighbors: int) -> None:
             f"use at most {option('folds', largest)}."
         )
     most = len(labels) - int(np.ceil(len(labels) / cv))
-    if n_neighbors > most:
+    if not isinstance(n_neighbors, str) and n_neighbors > most:
         neighbors = option("neighbors", n_neighbors)
         raise ValueError(f"{neighbors} is more than the {most} training rows of a fold.")
     if sizes.min() < cv:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def learn(
     comparison: bool = True,
     strict: bool = False,
     cv: int = 5,
-    n_neighbors: int = 3,
+    n_neighbors: int | Literal["auto"] = "auto",
     classifiers: bool = True,
     random_state: int = 0,
     progress: Progress = no_progress,
@@ -98,8 +99,10 @@ def learn(
         Whether to cross-validate beside plain methods.
     strict : bool, default=False
         Whether to learn only if a method is significantly better than the baseline.
-    cv, n_neighbors : int
-        Number of folds, and of neighbours that vote.
+    cv : int, default=5
+        Number of folds.
+    n_neighbors : int or "auto", default="auto"
+        Number of neighbours that vote in the comparison; "auto" is the best for each method.
     classifiers : bool, default=True
         Whether to show the errors of classifiers beside the methods.
     random_state : int, default=0

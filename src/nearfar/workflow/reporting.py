@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.method_results import NO_TIME
@@ -144,7 +144,7 @@ def report_on_metric(
     path: Path,
     *,
     cv: int = 5,
-    n_neighbors: int = 3,
+    n_neighbors: int | Literal["auto"] = "auto",
     random_state: int = 0,
     classifiers: bool = True,
     budget: float | None = None,
