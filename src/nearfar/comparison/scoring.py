@@ -177,9 +177,9 @@ def score_distance(
                 losses[measure.name][rows] = measure.losses(sample)
 
     nearest = y[queries(classified).nearest(_most(n_neighbors, len(X) - among))[1]]
-    for part, k in _numbers(n_neighbors, nearest, y_test[classified]):
-        rows = classified[part]
-        score(rows, Voters(nearest[part, :k], y_test[rows]), "votes")
+    for half, k in _numbers(n_neighbors, nearest, y_test[classified]):
+        rows = classified[half]
+        score(rows, Voters(nearest[half, :k], y_test[rows]), "votes")
     for part, table in queries(ranked).tables():
         rows = ranked[part]
         relevant = y == y_test[rows, None]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Array, Floats, Matrix, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class PieceMap:
            [ 0.,  2.]])
     """
 
-    column: Ints
+    column: Array
     low: Vector
     high: Vector
     center: Vector

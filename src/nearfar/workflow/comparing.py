@@ -107,7 +107,7 @@ def check_folds(table: Table, cv: int, n_neighbors: int | str, split: str) -> No
         check(labels, cv, n_neighbors)
 
 
-def _check_classes(labels: Array, cv: int, _: int) -> None:
+def _check_classes(labels: Array, cv: int, _: int | str) -> None:
     number = len(np.unique(labels))
     if number < 4:
         classes = option("split", "classes")
