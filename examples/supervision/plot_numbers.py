@@ -2,27 +2,36 @@
 Numbers instead of classes
 ==========================
 
-If the target is a number, `MLKR` learns a metric whose neighbours have similar numbers. With two
-components it is a map of the data. Twenty of the 25 columns are noise.
+If the target is a number, `AutoMetric` learns a metric whose neighbours have similar numbers, and
+says how well their mean predicts. `MLKR` is the linear learner among its candidates; with two
+components it is a map of the data. Fifteen of the 20 columns are noise.
 """
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_friedman1
 
-from nearfar import MLKR, Metric
+from nearfar import MLKR, AutoMetric, Metric
 from nearfar.evaluate import knn_r2
 
-X, y = make_friedman1(600, n_features=25, noise=0.5, random_state=0)
+X, y = make_friedman1(600, n_features=20, noise=0.5, random_state=0)
 train, test = slice(0, 400), slice(400, None)
-learner = MLKR(n_components=2, random_state=0).fit(X[train], y[train])
+auto = AutoMetric(random_state=0).fit(X[train], y[train])
+mlkr = MLKR(random_state=0).fit(X[train], y[train])
+plane = MLKR(n_components=2, random_state=0).fit(X[train], y[train])
 
-fig, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
-points = ax.scatter(*learner.transform(X[test]).T, c=y[test], cmap="viridis")
+numbers = range(1, 31)
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+metrics = {"Euclidean": Metric.identity(20), "MLKR": mlkr.metric_, "AutoMetric": auto.metric_}
+for name, metric in metrics.items():
+    known, new = (X[train], y[train]), (X[test], y[test])
+    left.plot(numbers, [knn_r2(metric, *known, *new, n_neighbors=k) for k in numbers], label=name)
+left.axvline(auto.n_neighbors_, color="grey", linestyle=":", label="chosen without these rows")
+left.set(title="200 new rows", xlabel="neighbours", ylabel="R²")
+left.legend()
+points = right.scatter(*plane.transform(X[test]).T, c=y[test], cmap="viridis", s=15)
 fig.colorbar(points, label="number to predict")
-ax.set(title="200 new rows", xlabel="first component", ylabel="second component")
+right.set(title="MLKR in the plane", xlabel="first component", ylabel="second component")
 
 # %%
-# R² of ten nearest neighbours on these rows:
-for name, metric in {"Euclidean": Metric.identity(25), "MLKR": learner.metric_}.items():
-    r2 = knn_r2(metric, X[train], y[train], X[test], y[test], n_neighbors=10)
-    print(f"{name}: {r2:.2f}")
+# What AutoMetric expects on new rows, from the 400 that it has:
+print(auto.expected_)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.neighbors import KNeighborsRegressor
 
 from nearfar import Metric, evaluate
 
@@ -90,7 +91,12 @@ def test_numbers(document, folder, iris, train):
     found = document("evaluate", "abc", *options)["learned"]
     known, new = (X[::2, :3], X[::2, 3]), (X[1::2, :3], X[1::2, 3])
     given = (*known, *new) if train else new
-    assert found == {"3-NN R²": pytest.approx(evaluate.knn_r2(Metric.identity(3), *given))}
+    assert found["3-NN R²"] == pytest.approx(evaluate.knn_r2(Metric.identity(3), *given))
+    low, high = found["3-NN R², 90 % interval"]
+    assert low < found["3-NN R²"] < high < 1
+    if train:
+        predicted = KNeighborsRegressor(3).fit(*known).predict(new[0])
+        assert found["3-NN MAE"] == pytest.approx(np.abs(predicted - new[1]).mean())
 
 
 def test_training_rows_are_for_labels(fail, split):

@@ -195,16 +195,15 @@ class TestNumbers:
         X, _ = iris
         expected = MLKR(random_state=0).fit(X[:, :3], X[:, 3]).metric_.L
         np.testing.assert_array_equal(Metric.load(folder / "iris.safetensors").L, expected)
-        assert found["comparison"] is None
-        assert {name: len(scores) for name, scores in found["held_out"].items()} == {
-            "Euclidean (unscaled)": 3,
-            "Euclidean (standardised)": 3,
-            "learned": 3,
-        }
-        assert np.mean(found["held_out"]["learned"]) > 0.8
+        r2 = {method["name"]: method["r2"] for method in found["comparison"]["methods"]}
+        assert r2["MLKR"] > 0.8
+        assert {"Euclidean (unscaled)", "Euclidean (standardised)"} < set(r2)
+        boosting = found["comparison"]["classifiers"][-1]
+        assert boosting["name"] == "gradient boosting"
+        assert boosting["r2"] > 0.8
         result = run("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 2)
         assert "150 rows x 3 features, numbers from 0.1 to 2.5" in result.stdout
-        assert "held-out rows, R² %" in result.stdout
+        assert "3-NN R² ± std over 2 folds" in result.stdout
 
     def test_of_arrays(self, run, folder):
         np.save(folder / "numbers.npy", np.linspace(0.0, 1.0, 150))
@@ -218,7 +217,10 @@ class TestNumbers:
             (["iris.csv", *LABELS], "Column species has 'setosa'; the method learns from finite"),
             (["infinite.csv", "--label", "y"], "Column y has 'inf'"),
             (["rows.npy", "--label", "text.npy"], "The labels are not numbers"),
-            (["iris.csv", *NUMBERS, "--folds", 151], "150 rows are too few for 151 folds"),
+            (
+                ["iris.csv", *NUMBERS, "--folds", 151],
+                "--folds 151 is more than half of the 150 rows",
+            ),
             (["rows.npy", "--triplets", "triplets.csv"], "learns from numbers, not from triplets"),
         ],
     )
@@ -230,8 +232,9 @@ class TestNumbers:
         assert not list(folder.glob("*.safetensors.part"))
 
     def test_are_not_compared(self, fail):
-        message = "MLKR does not learn from class labels"
+        message = "mlkr learns from numbers, not from labels"
         assert message in fail("compare", "iris.csv", *LABELS, "--method", "mlkr")
+        message = "Column species has 'setosa'"
         assert message in fail("report", "iris.csv", *LABELS, "--method", "mlkr")
 
 

@@ -178,19 +178,28 @@ def test_decimal_labels_are_numbers(run, document, decimals):
     np.testing.assert_allclose([row["prediction"] for row in found], decimals)
     assert "probability" not in found[0]
     result = run(*arguments)
-    assert "the mean of the neighbours predicts them" in result.stderr
+    assert "took the labels as numbers to predict" in result.stderr
 
 
 def test_whole_numbers_are_classes_unless_asked(run, document, decimals):
     for name in ("train", "new"):
         whole = (pl.col("width") * 10).round().cast(pl.Int64)
         pl.read_csv(f"{name}.csv").with_columns(whole).write_csv(f"{name}.csv")
-    train = pl.read_csv("train.csv")[::5]
-    train.with_columns(pl.Series("width", range(20))).write_csv("few.csv")
-    arguments = ["predict", "abc", "few.csv", "new.csv", "--label", "width"]
-    assert "20 classes of whole numbers; for numbers, use --numbers" in run(*arguments).stderr
+    found = document("predict", "abc", "train.csv", "new.csv", "--label", "width")
+    assert {row["prediction"] for row in found} <= set(pl.read_csv("train.csv")["width"])
     found = document("predict", "abc", "train.csv", "new.csv", "--label", "width", "--numbers")
     np.testing.assert_allclose([row["prediction"] for row in found], 10 * decimals)
+
+
+def test_many_whole_numbers_are_numbers_unless_asked(run, document, decimals):
+    train = pl.read_csv("train.csv")
+    train.with_columns(pl.Series("width", range(100))).write_csv("many.csv")
+    arguments = ["predict", "abc", "many.csv", "new.csv", "--label", "width"]
+    note = "took the labels as numbers to predict: 100 different values; if they are classes, use"
+    assert f"{note} --classes." in run(*arguments).stderr
+    assert any(row["prediction"] % 1 for row in document(*arguments))
+    found = document(*arguments, "--classes")
+    assert {row["prediction"] for row in found} <= set(range(100))
 
 
 def test_arrays(document, folder, iris):

@@ -6,7 +6,13 @@ from scipy.special import ndtri
 from scipy.stats import binom, binomtest
 from scipy.stats import t as student
 
-from nearfar.evaluate.intervals import CONFIDENCE, fit_variance, group_variance, mean_interval
+from nearfar.evaluate.intervals import (
+    CONFIDENCE,
+    fit_variance,
+    group_variance,
+    mean_interval,
+    ratio_interval,
+)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3])
@@ -85,3 +91,27 @@ def test_the_variance_of_fits_is_that_of_one_more_fit(rng):
     found = [fit_variance(each, fits) for each in values]
     assert np.mean(found) == pytest.approx(0.09 * 7 / 6, rel=0.1)
     assert fit_variance(values[0], None) == fit_variance(values[0], 0 * fits) == 0
+
+
+@pytest.mark.parametrize("unseen", [60, 120])
+def test_intervals_of_ratios_hold(rng, unseen):
+    """The ratio of a mean square of some rows to the variance of all of them."""
+    held = 0
+    for _ in range(400):
+        y = rng.normal(size=120)
+        rows = rng.permutation(120)[:unseen]
+        squares = (0.3 * y[rows] + 0.4 * rng.normal(size=unseen)) ** 2
+        low, high = ratio_interval(squares, (y - y.mean()) ** 2, rows=rows)
+        held += low <= 0.25 <= high
+    # 90 % of 400, within four standard errors.
+    assert 336 <= held <= 384
+
+
+def test_ratios_by_group_are_as_wide_as_those_of_one_row_each(rng):
+    values, unit = rng.uniform(1, 2, 50), np.ones(50)
+    copies = np.repeat(np.arange(50), 3)
+    alone = ratio_interval(values, unit)
+    joined = ratio_interval(np.repeat(values, 3), np.ones(150), groups=copies)
+    assert joined == pytest.approx(alone)
+    assert ratio_interval(values[:1], unit[:1]) == (0.0, np.inf)
+    assert ratio_interval(np.zeros(50), unit) == (0.0, 0.0)

@@ -35,3 +35,22 @@ def test_capitals_are_noted(labels, said, notes):
 def test_single_letters_are_meant(notes):
     assert classes(["a", "A", "b"]) == ["a", "A", "b"]
     assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ([0.5, 1.0], "f"),
+        (["0.5", "1"], "f"),
+        (list(range(31)), "f"),
+        ([str(each) for each in range(31)], "f"),
+        (list(range(30)), "i"),
+        (list(range(31)) * 5, "i"),
+        (["a"] + [str(each) for each in range(40)], "O"),
+    ],
+)
+def test_columns_of_many_numbers_are_numbers(labels, kind):
+    series = pl.Series("price", labels)
+    assert read_labels(series, Path("t.csv"), numeric=None).dtype.kind == kind
+    if "." not in str(labels[0]):
+        assert read_labels(series, Path("t.csv"), numeric=False).dtype.kind != "f"

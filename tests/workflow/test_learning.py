@@ -78,10 +78,9 @@ def test_several_methods_to_choose_from(iris):
 def test_numbers(iris):
     X, _ = iris
     learned = nearfar.learn(X[:, :3], label=X[:, 3], methods="mlkr", cv=2)
-    assert learned.comparison is None
-    assert "held-out rows, R² %" in str(learned)
-    with pytest.raises(ValueError, match="needs a comparison"):
-        learned.report("x.html")
+    assert learned.compared_goal == "regression"
+    assert learned.comparison["MLKR"].loss("r2") < 0.1
+    assert "For regression with 3 neighbours" in str(learned)
 
 
 def test_progress(iris):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nearfar import NCA, RCA, AutoMetric, BoostMetric, MetricBoost, Pairs, Triplets
+from nearfar import NCA, RCA, AutoMetric, BoostMetric, MetricBoost
 from nearfar.workflow.methods import AUTO, LEARNERS, METHOD_NAMES, choose_methods, find_method
 
 
@@ -38,25 +38,23 @@ def test_what_several_choices_compare():
             choose_methods(wrong)
 
 
-TRIPLETS, PAIRS = Triplets([[0, 1, 2]]), Pairs([[0, 1]], [True])
-
-
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_what_a_method_learns_from(name):
-    known = ("labels",) if name == "lda" else ("labels", "pairs", "triplets")
+    known = ("labels",) if name == "lda" else ("labels", "numbers", "pairs", "triplets")
     known = LEARNERS[name].supervision if name in LEARNERS else known
-    labels = "numbers" if "numbers" in known else "labels"
-    kinds = {labels: [0, 1], "triplets": TRIPLETS, "pairs": PAIRS}
-    for kind, supervision in kinds.items():
+    for kind in ("labels", "numbers", "triplets", "pairs"):
         if kind in known:
-            find_method(name).check(supervision)
+            find_method(name).check(kind)
         else:
             with pytest.raises(ValueError, match=f"learns from .*, not from {kind}"):
-                find_method(name).check(supervision)
+                find_method(name).check(kind)
 
 
 def test_what_needs_numbers():
-    assert [name for name in METHOD_NAMES if find_method(name).needs_numbers] == ["mlkr"]
+    numbers = {name: find_method(name).numbers for name in METHOD_NAMES}
+    assert [name for name in numbers if numbers[name]] == ["mlkr"]
+    assert {numbers["nca"], numbers["lda"]} == {False}
+    assert {numbers["autometric"], numbers["euclidean-unscaled"], numbers["best"]} == {None}
 
 
 def test_settings():

@@ -70,9 +70,17 @@ def evaluate(
     if not scores[LEARNED]:
         raise UserError("Give --label, --triplets or --pairs to evaluate on.")
     if json:
-        show_json({name: {m: v.value for m, v in row.items()} for name, row in scores.items()})
+        show_json({name: _figures(row) for name, row in scores.items()})
     else:
         _show(scores, title)
+
+
+def _figures(row: dict[str, MeasuredValue]) -> dict[str, object]:
+    """Return values, and the intervals that are known, by name."""
+    intervals = {name: value.interval for name, value in row.items() if value.interval is not None}
+    return {name: value.value for name, value in row.items()} | {
+        f"{name}, 90 % interval": list(interval) for name, interval in intervals.items()
+    }
 
 
 def _show(scores: dict[str, dict[str, MeasuredValue]], title: str) -> None:

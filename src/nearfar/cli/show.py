@@ -64,7 +64,7 @@ def _show_metric(path: Path, json: bool) -> None:
         say(f"Columns: {metric.columns}.")
     if (threshold := stored_threshold(path)) is not None:
         say(f"Threshold for pairs: {threshold.value:.6g}, chosen for {threshold.criterion}.")
-    if (votes := stored_votes(path)) is not None:
+    if (votes := stored_votes(path)) is not None and votes.counted:
         counts = (np.array(each[votes.best - 1]) for each in (votes.counted, votes.right))
         show_table(RELIABILITY_HEADINGS, Reliability(*counts).table())
     parts: Any = document["metrics"]

@@ -300,7 +300,9 @@ def are_numbers(y: object) -> bool:
     >>> are_numbers([0.5, 1.0]), are_numbers([0.0, 1.0]), are_numbers(list(range(99)))
     (True, False, False)
     """
-    values = np.asarray(unwrapped(y))
+    if y is None or type(unwrapped(y)) in _OF_CONSTRAINTS:
+        return False
+    values = np.asarray(y)
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return False
     n_values = len(np.unique(values))

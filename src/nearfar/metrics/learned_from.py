@@ -67,7 +67,7 @@ class Votes:
     right : list of list of int
         How many of them have the class that won.
     best : int
-        How many neighbours vote best.
+        How many neighbours vote best. Of numbers, there is nothing else.
     """
 
     classes: str
@@ -262,7 +262,7 @@ def stored_votes(path: Path) -> Votes | None:
                 raise ValueError("There is a number for each number of votes.")
         # Earlier files do not say how many are best.
         best = int(_number(entry.get("best", min(_EARLIER_BEST, len(counted)))))
-        if not 1 <= best <= len(counted):
+        if best < 1 or (counted and best > len(counted)):
             raise ValueError("The best number of neighbours is among those counted.")
         return Votes(_text(entry["classes"]), counted, right, best)
 

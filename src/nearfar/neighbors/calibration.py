@@ -26,9 +26,9 @@ _ENOUGH = 1000
 def cross_fitted(
     votes_of: Callable[[Ints, Ints, Ints], Array],
     X: Floats,
-    codes: Ints,
+    y: Array,
     groups: Ints | None = None,
-) -> tuple[Array, Ints] | None:
+) -> tuple[Array, Array] | None:
     """Return votes on rows that took no part, and their classes; None if nothing can be left out.
 
     Parameters
@@ -37,12 +37,14 @@ def cross_fitted(
         Learns from the rows of its first argument, and returns the votes of the rows of its second
         on those of its third.
     X : array of shape (n_samples, n_features)
-    codes : array of int of shape (n_samples,)
-        Classes.
+    y : array of shape (n_samples,)
+        Classes as integers, or numbers as floats.
     groups : array of int of shape (n_samples,), optional
         Rows of one group are never on both sides; by default, copies of a row are a group.
     """
-    known = keep_copies_together(X, Supervision.of(codes, len(X), groups=groups))[0]
+    numbers = y.dtype.kind == "f"
+    known = Supervision.of(y, len(X), groups=groups, numbers=numbers)
+    known = keep_copies_together(X, known)[0]
     asked: list[Ints] = []
     votes: list[Array] = []
     with warnings.catch_warnings():
@@ -52,7 +54,8 @@ def cross_fitted(
             if sum(map(len, asked)) >= _ENOUGH:
                 break
             seen = split.rows
-            learned = sample(seen, MAX_TRIAL_ROWS, np.random.RandomState(0), codes[seen])
+            classes = None if numbers else y[seen]
+            learned = sample(seen, MAX_TRIAL_ROWS, np.random.RandomState(0), classes)
             # A class may have too few rows without this fold.
             with suppress(ValueError):
                 votes.append(votes_of(learned, seen, split.unseen_rows))
@@ -61,4 +64,4 @@ def cross_fitted(
         return None
     # Folds of small tables may have fewer rows than voters.
     width = min(each.shape[1] for each in votes)
-    return np.concatenate([each[:, :width] for each in votes]), codes[np.concatenate(asked)]
+    return np.concatenate([each[:, :width] for each in votes]), y[np.concatenate(asked)]

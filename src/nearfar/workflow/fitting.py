@@ -15,7 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.comparison import Method
 from nearfar.constraints import Mining, Pairs, Triplets
-from nearfar.evaluate.neighbor_votes import NUMBERS, Reliability, chosen_shares, class_shares
+from nearfar.evaluate.neighbor_votes import (
+    NUMBERS,
+    Reliability,
+    best_number,
+    chosen_shares,
+    class_shares,
+)
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.selection.auto import AutoMetric
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
@@ -148,18 +154,25 @@ class MethodFit:
 def calibrated(fit: MethodFit, table: Table) -> MethodFit:
     """Add how often votes are right on rows that took no part: the method learns without them.
 
+    Of numbers, add how many neighbours predict best.
+
     A learner that puts rows aside says what the votes on them were.
     """
     estimator, X, y = fit.method.estimator, table.X, table.supervision
     asked = getattr(fit.learner, "held_out_votes_", None)
-    if table.kind != "labels" or fit.metric is None or not isinstance(y, np.ndarray):
+    best = getattr(fit.learner, "n_neighbors_", None)
+    numbers = table.kind == "numbers"
+    if fit.metric is None or not isinstance(y, np.ndarray):
         return fit
-    if asked is None and fit.expected is not None:
+    if asked is None and fit.expected is not None and not numbers:
         return fit
+    if numbers and best is not None:
+        return replace(fit, votes=Votes("", [], [], best))
     classes, codes = np.unique(y, return_inverse=True)
+    values = y if numbers else codes
     most = min(NUMBERS[-1], len(X) // 2)
 
-    def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Ints:
+    def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Array:
         metric: Metric | None
         if isinstance(estimator, MetricLearner):
             groups = None if table.groups is None else table.groups[learned]
@@ -167,16 +180,17 @@ def calibrated(fit: MethodFit, table: Table) -> MethodFit:
         else:
             metric = fit.method.learn(X[learned], y[learned])
         assert metric is not None
-        return codes[seen[Gallery(metric, X[seen]).search(X[asked]).nearest(most)[1]]]
+        return values[seen[Gallery(metric, X[seen]).search(X[asked]).nearest(most)[1]]]
 
-    votes, actual = asked or cross_fitted(votes_of, X, codes, table.groups) or (None, codes)
+    votes, actual = asked or cross_fitted(votes_of, X, values, table.groups) or (None, codes)
     if votes is None:
         return fit
+    if numbers:
+        return replace(fit, votes=Votes("", [], [], best_number([(votes, actual)], numbers=True)))
     by_count = [
         Reliability.of(class_shares(votes[:, :k], len(classes)), actual, k)
         for k in range(1, min(NUMBERS[-1], votes.shape[1]) + 1)
     ]
-    best = getattr(fit.learner, "n_neighbors_", None)
     if best is None:
         best, shares = chosen_shares(votes, actual, len(classes))
         by_count[best - 1] = Reliability.of(shares, actual, best)

@@ -211,6 +211,8 @@ def test_the_default_candidates_suit_the_supervision():
     assert {"BoostMetric", "NCA", "MaxMarginMetric"} <= names["labels"]
     assert {"NCA", "MaxMarginMetric"}.isdisjoint(names["triplets"])
     assert "NCA" not in names["pairs"]
+    bent = {"ForestMetric", "PiecewiseMetric"}
+    assert names.pop("numbers") == {"InverseCovariance", "MLKR", *bent}
     for found in names.values():
         assert {"AutoMetric", "MixtureNCA", "MLKR"}.isdisjoint(found)
 

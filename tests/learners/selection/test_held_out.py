@@ -9,6 +9,7 @@ from scipy.optimize import check_grad
 from nearfar import GatedMetric, Metric, Pairs, Triplets
 from nearfar.constraints import Chunklets, RandomPairs, RandomTriplets, Supervision
 from nearfar.learners.selection.held_out import (
+    HeldOutNumbers,
     HeldOutPairs,
     HeldOutRows,
     HeldOutTriplets,
@@ -30,6 +31,11 @@ def metrics():
     return [Metric.identity(D), Metric([[1.0, 0, 0]]), Metric([[0, 1.0, 0.3], [0, 0, 2.0]])]
 
 
+def numbers_of(X, y):
+    numbers = 50 + 3 * X[:, 0] + y
+    return HeldOutNumbers(X[:12], X[12:], (numbers[:12], numbers[12:]))
+
+
 def parts_of(X, y):
     rows = np.arange(N)
     state = np.random.RandomState(0)
@@ -43,6 +49,7 @@ def parts_of(X, y):
             X, Triplets(RandomTriplets(50)(X, y, state).index, state.uniform(0.5, 2, 50))
         ),
         "pairs": HeldOutPairs(X, RandomPairs(50)(X, y, state)),
+        "numbers": numbers_of(X, y),
     }
 
 
@@ -87,6 +94,18 @@ def test_rows_against_loops(table, queries, gallery, goal):
     expected = sum(log_probability(X, y, i, gallery, L, goal) for i in queries)
     found = part.value(np.array([0.3, 0.0, 0.7]), tables(part))[0]
     assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_numbers_against_loops(table):
+    part = numbers_of(*table)
+    numbers = np.concatenate(part.known)
+    L = Metric.from_matrix(0.3 * metrics()[0].matrix + 0.7 * metrics()[2].matrix).L
+    expected = 0.0
+    for query, actual in zip(part.queries, part.known[0], strict=True):
+        weights = [np.exp(-(((L @ (query - row)) ** 2).sum())) for row in part.gallery]
+        expected -= (np.average(part.known[1], weights=weights) - actual) ** 2 / numbers.var()
+    found = part.value(np.array([0.3, 0.0, 0.7]), tables(part))[0]
+    assert found == pytest.approx(expected, rel=1e-4)
 
 
 def test_triplets_and_pairs_against_loops(table):

@@ -68,8 +68,8 @@ _BEYOND = 2.0
 _VOTER_NOISE = 1.3
 
 # The same ratio for squared errors of numbers, and variances of the logarithms of the means of
-# squared and absolute errors, relative to those of independent rows. They make intervals hold on
-# the first 80 draws of each regime of `benchmarks/claims_numbers.py`, whose results are of others.
+# squared and absolute errors, relative to those of independent rows. They were set on 80 draws of
+# each regime of `benchmarks/claims_numbers.py`, whose results are of others.
 _SQUARES_FALL = 0.9
 _NUMBER_NOISE = {2: 2.0, 1: 1.3}
 
