@@ -25,7 +25,7 @@ def test_the_same_as_in_python(document, iris, source):
 
 def test_the_table(run):
     result = run("compare", "iris", *QUICK)
-    assert result.stdout.startswith("3-NN error ± std over 2 folds, 150 rows")
+    assert result.stdout.startswith("k-NN error ± std over 2 folds, 150 rows")
     assert "BoostMetric" in result.stdout
     assert "DRMetric" not in result.stdout
 

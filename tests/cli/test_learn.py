@@ -38,7 +38,7 @@ class TestAuto:
         options = ["--method", "auto", *NCA_ONLY, "--goal", "ranking"]
         result = run("learn", "iris", "--folds", 2, *options)
         assert result.output.startswith("iris: 150 rows x 4 features, 3 classes\n")
-        for text in ("Euclidean (unscaled)", "LDA", "AutoMetric", "3-NN error", "For ranking and"):
+        for text in ("Euclidean (unscaled)", "LDA", "AutoMetric", "k-NN error", "For ranking and"):
             assert text in result.output
         found = AutoMetric(candidates=["NCA"], goal="ranking", random_state=0).fit(*iris)
         np.testing.assert_allclose(Metric.load(folder / "iris.safetensors").L, found.metric_.L)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.datasets import load_digits, load_iris, load_wine
@@ -22,6 +23,8 @@ import nearfar
 from comparison.helpers import Failing, FakeClock
 from nearfar import LDA, BoostMetric, MixtureNCA, compare
 from nearfar.comparison import scoring
+from nearfar.comparison.compared_methods import UNSCALED
+from nearfar.evaluate.neighbor_votes import NUMBERS
 from nearfar.metrics import search
 from nearfar.runtime.deadline import OutOfTimeError, deadline
 
@@ -85,7 +88,7 @@ def test_plain_methods_agree_with_scikit_learn(name, request):
     else:
         X, y = {"wine": load_wine, "digits": load_digits}[name](return_X_y=True)
         X, y = X[:250], y[:250]
-    found = compare(X, y, {"NCA": SCIKIT_NCA})
+    found = compare(X, y, {"NCA": SCIKIT_NCA}, n_neighbors=3)
     expected = scikit_learn_errors(X, y)
     assert set(found) == set(expected)
     assert ("chi-square" in found) == (name != "ionosphere")
@@ -98,9 +101,28 @@ def test_plain_methods_agree_with_scikit_learn(name, request):
 def test_learners_are_fitted_to_the_same_standardised_rows():
     X, y = load_wine(return_X_y=True)
     boost = BoostMetric(max_iter=20, scale="standard")
-    found = compare(X, y, {"boost": boost})
+    found = compare(X, y, {"boost": boost}, n_neighbors=3)
     model = make_pipeline(StandardScaler(), boost, KNeighborsClassifier(3, algorithm="brute"))
     np.testing.assert_allclose(found["boost"].errors, 1 - cross_val_score(model, X, y, cv=FOLDS))
+
+
+def test_the_number_of_neighbours_is_chosen_on_other_rows():
+    random = np.random.RandomState(0)
+    X = random.normal(size=(400, 3))
+    y = ((X[:, 0] > 0) ^ (random.uniform(size=400) < 0.3)).astype(int)
+    found = compare(X, y, [], n_neighbors="auto")[UNSCALED]
+    wrong = np.full(400, np.nan)
+    for train, test in FOLDS.split(X, y):
+        order = np.argsort(cdist(X[test], X[train]), axis=1)
+        votes = {k: np.round(y[train][order[:, :k]].mean(axis=1)) != y[test] for k in NUMBERS}
+        for first in (0, 1):
+            own, other = slice(first, None, 2), slice(1 - first, None, 2)
+            errors = [votes[k][other].sum() for k in NUMBERS]
+            padded = [errors[0], *errors, errors[-1]]
+            smooth = [a + 2 * b + c for a, b, c in zip(padded, errors, padded[2:], strict=False)]
+            wrong[test[own]] = votes[NUMBERS[int(np.argmin(smooth))]][own]
+    np.testing.assert_array_equal(found.wrong, wrong)
+    assert found.error < compare(X, y, [], n_neighbors=1)[UNSCALED].error
 
 
 def test_small_tiles_change_nothing(monkeypatch):
@@ -113,7 +135,8 @@ def test_small_tiles_change_nothing(monkeypatch):
 
 
 def test_estimators_without_a_metric_and_gated_ones():
-    found = compare(X, Y, [PCA(2), MixtureNCA(n_metrics=2, max_iter=5, random_state=0)], cv=3)
+    learners = [PCA(2), MixtureNCA(n_metrics=2, max_iter=5, random_state=0)]
+    found = compare(X, Y, learners, cv=3, n_neighbors=3)
     pca = make_pipeline(StandardScaler(), PCA(2), KNeighborsClassifier(3, algorithm="brute"))
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     np.testing.assert_allclose(found["PCA"].errors, 1 - cross_val_score(pca, X, Y, cv=folds))
