@@ -281,7 +281,7 @@ class Metric(MetricLearnNames):
     def _exported(self, *kinds: str) -> LinearMap:
         """Return the map after maps of these kinds, or `linear_map` if it has none or others."""
         maps = side_by_side(self.kernel_map)
-        if self.is_linear or any(m is not None and m.kernel not in kinds for m in maps):
+        if self.kernel_map is None or any(m is not None and m.kernel not in kinds for m in maps):
             return self.linear_map
         b = np.zeros(self.n_components)
         return LinearMap(self.L, b, self.unit_rows, self.feature_names, maps)

@@ -46,7 +46,7 @@ def importances(
     Parameters
     ----------
     metric : Metric
-        A linear metric, without kernel or gate.
+        A metric without kernel or gate.
     X : array-like of shape (n_samples, n_features), optional
         Points. Without them the shares are those of diag(M), which depend on the units of the
         features.
