@@ -223,16 +223,25 @@ class Metric(MetricLearnNames):
         Examples
         --------
         >>> from nearfar import Metric
-        >>> Metric([[5.0, 0.0], [0.0, 1.0]]).narrowed([[0, 0], [1, 0], [0, 1]], 1).L.round(3)
-        array([[ 4.99 , -0.102]])
+        >>> metric = Metric([[1.0, 0.0], [0.0, 5.0]])
+        >>> metric.narrowed([[0, 0], [0, 1], [1, 0], [1, 1]], 1).L
+        array([[0., 5.]])
         """
         if not 1 <= n_components <= self.n_components:
             raise ValueError(f"n_components must be from 1 to {self.n_components}.")
+        leaves, k = self.kernel_map, n_components
+        if (
+            isinstance(leaves, LeafMap)
+            and not (self.L - self.L[0, 0] * np.eye(*self.L.shape)).any()
+        ):
+            # Vectors are of unit length after the cut, too, which keeps more neighbours.
+            leaves = replace(leaves, projection=leaves.projection[:, :k])
+            return self._with(L=self.L[:k, :k], votes=None, kernel_map=leaves)
         points = self.rows_of(X)
         if self.kernel_map is not None:
             points = self.kernel_map.transform(points)
         covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
-        L = by_spread(self.L, covariance)[1][:n_components]
+        L = by_spread(self.L, covariance)[1][:k]
         names, columns = self.feature_names, self.columns
         return Metric(L, names, None, self.kernel_map, self.unit_rows, columns)
 
