@@ -34,7 +34,7 @@ def split(folder, iris):
     table.filter(is_new).drop("species").write_csv("new.csv")
     table.filter(is_new).write_csv("labelled.csv")
     metric, species = Metric.load("metric.safetensors"), table.filter(~is_new)["species"].to_numpy()
-    votes = Votes(class_digest(np.unique(species)), [[100], [6, 94], [0, 9, 91]], RIGHT)
+    votes = Votes(class_digest(np.unique(species)), [[100], [6, 94], [0, 9, 91]], RIGHT, best=3)
     save_learned(metric, Path("metric.safetensors"), iris[0][~is_new], votes)
     predictor = NeighborPredictor(
         metric, iris[0][~is_new], species, reliability=Reliability(*np.array(CLEAR))

@@ -66,7 +66,7 @@ def test_classifier_is_neighbours_after_the_map():
 def test_classifier_under_a_gated_metric(gate):
     X, X_test, y, _ = train_test_split(*load_wine(return_X_y=True), random_state=0)
     learner = MixtureNCA(n_metrics=2, max_iter=5, random_state=0)
-    classifier = MetricNeighborsClassifier(learner, gate=gate, calibrate=False).fit(X, y)
+    classifier = MetricNeighborsClassifier(learner, 3, gate=gate, calibrate=False).fit(X, y)
     metric = classifier.metric_
     if gate == "soft":
         expected = metric.class_votes(X, y, X_test)[1]

@@ -138,7 +138,7 @@ def test_labels_and_neighbours_must_fit():
 
 def test_a_classifier_explains_its_predictions():
     X, y = load_wine(return_X_y=True)
-    classifier = MetricNeighborsClassifier(BoostMetric(max_iter=5)).fit(X[::2], y[::2])
+    classifier = MetricNeighborsClassifier(BoostMetric(max_iter=5), 3).fit(X[::2], y[::2])
     found = classifier.explain(X[1::2])
     np.testing.assert_array_equal(found.values, classifier.predict(X[1::2]))
     np.testing.assert_array_equal(found.probability, classifier.predict_proba(X[1::2]).max(axis=1))

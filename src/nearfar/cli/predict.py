@@ -19,7 +19,7 @@ from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, kind_of
 from nearfar.tables.reader import named_columns, require_columns
 from nearfar.tables.reading import read_labelled, read_other
 from nearfar.tables.table import Table
-from nearfar.workflow.prediction_table import prediction_table, stored_reliability
+from nearfar.workflow.prediction_table import best_neighbors, prediction_table, stored_reliability
 
 _ROWS_SHOWN = 10
 
@@ -45,7 +45,10 @@ def predict(
         list[str] | None,
         typer.Option(metavar="COLUMN,...", help="Columns of the new rows to copy; repeatable."),
     ] = None,
-    neighbors: options.Neighbors = 3,
+    neighbors: Annotated[
+        int | None,
+        typer.Option(min=1, help="Neighbours that vote; by default as many as the file says."),
+    ] = None,
     level: Annotated[
         float,
         typer.Option(
@@ -68,6 +71,8 @@ def predict(
     warn_of_same_rows(train, new)
     known = read_labelled(train, numbers=numbers, label=label, ids=ids, drop=drop, metric=learned)
     asked = read_other(new, metric=learned, label=label, ids=ids, drop=drop)
+    if neighbors is None:
+        neighbors = best_neighbors(metric, known)
     if neighbors >= len(known):
         raise UserError(
             f"--neighbors {neighbors} must be less than the {len(known)} training rows."

@@ -22,8 +22,6 @@ _FEATURES_SHOWN = 15
 _EIGENVALUES_SHOWN = 10
 # Larger shares are printed as 0.0.
 _LEAST_NEGATIVE = -0.0005
-# As many as `predict` asks by default.
-_VOTERS_SHOWN = 3
 _UNITS = "the file does not have the spreads of the features; their shares depend on the units."
 _CHOSEN_ON = (
     "These queries chose the settings below; the verdict of `nearfar adapt` is on folds that did "
@@ -66,8 +64,8 @@ def _show_metric(path: Path, json: bool) -> None:
         say(f"Columns: {metric.columns}.")
     if (threshold := stored_threshold(path)) is not None:
         say(f"Threshold for pairs: {threshold.value:.6g}, chosen for {threshold.criterion}.")
-    if (votes := stored_votes(path)) is not None and len(votes.counted) >= _VOTERS_SHOWN:
-        counts = (np.array(each[_VOTERS_SHOWN - 1]) for each in (votes.counted, votes.right))
+    if (votes := stored_votes(path)) is not None:
+        counts = (np.array(each[votes.best - 1]) for each in (votes.counted, votes.right))
         show_table(RELIABILITY_HEADINGS, Reliability(*counts).table())
     parts: Any = document["metrics"]
     if any("features" in part and not part["correlations"] for part in parts):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -130,6 +131,9 @@ class MetricLearner(
 
     auto_order: ClassVar[int | None] = 100
     """Place among the candidates of AutoMetric, the cheap ones first; None if it is none."""
+
+    auto_features: ClassVar[float] = math.inf
+    """The most features with which AutoMetric tries it."""
 
     compare_order: ClassVar[int | None] = None
     """Place in comparisons that name no learners; None if it is not in them."""

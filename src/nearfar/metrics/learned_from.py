@@ -43,6 +43,10 @@ _MANY_LEARNED_FROM = 0.05
 _LARGEST = 1e150
 
 
+# Neighbours that voted before files said how many are best.
+_EARLIER_BEST = 3
+
+
 @dataclass(frozen=True)
 class Importance:
     """Shares of the features, and leading directions."""
@@ -63,11 +67,14 @@ class Votes:
         For 1, 2, ... neighbours: number of rows whose winner had 1, 2, ... votes.
     right : list of list of int
         How many of them have the class that won.
+    best : int
+        How many neighbours vote best.
     """
 
     classes: str
     counted: list[list[int]]
     right: list[list[int]]
+    best: int
 
 
 @dataclass(frozen=True)
@@ -256,7 +263,11 @@ def stored_votes(path: Path) -> Votes | None:
         for k, (rows, hits) in enumerate(zip(counted, right, strict=True), start=1):
             if len(rows) != k or not all(0 <= a <= b for a, b in zip(hits, rows, strict=True)):
                 raise ValueError("There is a number for each number of votes.")
-        return Votes(_text(entry["classes"]), counted, right)
+        # Earlier files do not say how many are best.
+        best = int(_number(entry.get("best", min(_EARLIER_BEST, len(counted)))))
+        if not 1 <= best <= len(counted):
+            raise ValueError("The best number of neighbours is among those counted.")
+        return Votes(_text(entry["classes"]), counted, right, best)
 
     return _stored(path, "votes", votes)
 

@@ -66,10 +66,12 @@ class PieceMap:
 
     @classmethod
     def fit(cls, Z: Floats, n_pieces: int) -> PieceMap:
-        """Put knots at quantiles; a column with few values gets fewer pieces."""
+        """Put knots at quantiles; a column with few values gets fewer pieces, a constant none."""
         column, low, high = [], [], []
         shares = np.linspace(0, 1, n_pieces + 1)[1:-1]
-        for j, values in enumerate(Z.T):
+        spread = np.ptp(Z, axis=0)
+        for j in np.flatnonzero(spread) if spread.any() else [0]:
+            values = Z[:, j]
             inner = np.unique(np.quantile(values, shares))
             inner = inner[(inner > values.min()) & (inner < values.max())]
             column += [j] * (len(inner) + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, Self, TypeGuard
 
 import numpy as np
@@ -15,7 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.constraints import kind_of
 from nearfar.constraints.copies import comparable_rows
 from nearfar.constraints.supervision import checked_groups
-from nearfar.evaluate.neighbor_votes import NUMBERS, Reliability, best_number, class_shares
+from nearfar.evaluate.neighbor_votes import (
+    DEFAULT_NEIGHBORS,
+    NUMBERS,
+    Reliability,
+    chosen_shares,
+    class_shares,
+)
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.boosting import BoostMetric
 from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
@@ -133,8 +140,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         if self.gate not in ("hard", "soft"):
             raise ValueError(f'gate must be "hard" or "soft"; got {self.gate!r}.')
-        automatic = self.n_neighbors == "auto"
-        if not automatic:
+        if self.n_neighbors != "auto":
             check_parameters({"n_neighbors": integer(at_least=1)}, self.get_params(deep=False))
             if int(self.n_neighbors) > len(points):
                 raise ValueError(
@@ -152,26 +158,37 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             X, new = (features_of(learner, _safe_indexing(rows, part)) for part in (seen, asked))
             return self._votes(Gallery(metric, X), self._codes[seen], new)
 
-        chosen = getattr(self.learner_, "n_neighbors_", None) if automatic else self.n_neighbors
-        self.n_neighbors_ = NUMBERS[-1] if chosen is None else int(chosen)
-        self.reliability_ = None
-        soft = self._soft(self.metric_)
+        self._count_votes(votes_of, points, known)
+        return self
+
+    def _count_votes(
+        self, votes_of: Callable[[Ints, Ints, Ints], Array], X: Floats, groups: Ints | None
+    ) -> None:
+        """Choose how many neighbours vote, and find how often they are right."""
+        chosen: int | None = getattr(self.learner_, "n_neighbors_", None)
+        if self.n_neighbors != "auto":
+            chosen = int(self.n_neighbors)
+        self.n_neighbors_, self.reliability_ = min(chosen or NUMBERS[-1], len(X)), None
+        soft, n_classes = self._soft(self.metric_), len(self.classes_)
         held_out: tuple[Array, Ints] | None = getattr(self.learner_, "held_out_votes_", None)
         enough = held_out is not None and held_out[0].shape[1] >= self.n_neighbors_ and not soft
         if not enough and (self.calibrate or chosen is None):
-            self.n_neighbors_ = min(self.n_neighbors_, len(points))
-            held_out = cross_fitted(votes_of, points, self._codes, known)
-        if chosen is None:
-            self.n_neighbors_ = best_number([held_out] if held_out and not soft else [])
-        if self.calibrate and held_out is not None:
-            votes, actual = held_out
-            self.reliability_ = Reliability.of(self._shares(votes), actual, self.n_neighbors_)
-        return self
+            held_out = cross_fitted(votes_of, X, self._codes, groups)
+        self.n_neighbors_ = min(chosen or DEFAULT_NEIGHBORS, len(X))
+        if held_out is None:
+            return
+        shares, actual = held_out
+        if not soft and chosen is None:
+            self.n_neighbors_, shares = chosen_shares(shares, actual, n_classes)
+        elif not soft:
+            shares = class_shares(shares[:, : self.n_neighbors_], n_classes)
+        if self.calibrate:
+            self.reliability_ = Reliability.of(shares, actual, self.n_neighbors_)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the most frequent class among the nearest neighbours, the first of ties."""
         check_is_fitted(self)
-        return self.classes_[self._predicted_shares(X).argmax(axis=1)]
+        return self.classes_[self._shares(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of each class.
@@ -180,7 +197,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         took no part (`reliability_`). Without it, return the shares of the vote.
         """
         check_is_fitted(self)
-        shares = self._predicted_shares(X)
+        shares = self._shares(X)
         if self.reliability_ is None:
             return shares
         totals = np.bincount(self._codes) / len(self._codes)
@@ -230,14 +247,10 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         out[:, present] = votes
         return out
 
-    def _shares(self, votes: Array) -> NDArray[np.float64]:
-        """Return the share of each class in votes."""
-        if self._soft(self.metric_):
-            return votes
-        return class_shares(votes[:, : self.n_neighbors_], len(self.classes_))
-
-    def _predicted_shares(self, X: ArrayLike) -> NDArray[np.float64]:
-        return self._shares(self._votes(self.gallery_, self._codes, self._points(X)))
+    def _shares(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the share of each class in the votes of the training rows."""
+        votes = self._votes(self.gallery_, self._codes, self._points(X))
+        return votes if self._soft(self.metric_) else class_shares(votes, len(self.classes_))
 
     def _soft(self, metric: object) -> TypeGuard[GatedMetric]:
         return self.gate == "soft" and isinstance(metric, GatedMetric)

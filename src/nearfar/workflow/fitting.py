@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.comparison import Method
 from nearfar.constraints import Mining, Pairs, Triplets
-from nearfar.evaluate.neighbor_votes import Reliability, class_shares
+from nearfar.evaluate.neighbor_votes import NUMBERS, Reliability, chosen_shares, class_shares
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.selection.auto import AutoMetric
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
@@ -43,8 +43,6 @@ _LONG = 10.0
 _ESTIMATE_SECONDS = 1.0
 # So many shares of a blend fit in a line.
 _SHARES_SHOWN = 6
-# Neighbours that `predict` may ask; fewer vote better on most tables.
-_MOST_VOTERS = 15
 _SCALED = {"standard": "standardised rows", "cosine": "rows of unit length"}
 
 
@@ -159,7 +157,7 @@ def calibrated(fit: MethodFit, table: Table) -> MethodFit:
     if asked is None and fit.expected is not None:
         return fit
     classes, codes = np.unique(y, return_inverse=True)
-    most = min(_MOST_VOTERS, len(X) // 2)
+    most = min(NUMBERS[-1], len(X) // 2)
 
     def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Ints:
         metric: Metric | None
@@ -176,12 +174,16 @@ def calibrated(fit: MethodFit, table: Table) -> MethodFit:
         return fit
     by_count = [
         Reliability.of(class_shares(votes[:, :k], len(classes)), actual, k)
-        for k in range(1, min(_MOST_VOTERS, votes.shape[1]) + 1)
+        for k in range(1, min(NUMBERS[-1], votes.shape[1]) + 1)
     ]
+    best = getattr(fit.learner, "n_neighbors_", None)
+    if best is None:
+        best, shares = chosen_shares(votes, actual, len(classes))
+        by_count[best - 1] = Reliability.of(shares, actual, best)
     counted, right = (
         [getattr(r, name).tolist() for r in by_count] for name in ("counted", "right")
     )
-    return replace(fit, votes=Votes(class_digest(classes), counted, right))
+    return replace(fit, votes=Votes(class_digest(classes), counted, right, best))
 
 
 def fit_method(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from nearfar.evaluate.neighbor_votes import Reliability
+from nearfar.evaluate.neighbor_votes import DEFAULT_NEIGHBORS, Reliability
 from nearfar.metrics.learned_from import class_digest, share_learned_from, stored_votes
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import NeighborPredictor
@@ -20,6 +20,12 @@ from nearfar.typing import Array
 _ROWS_AT_ONCE = 1 << 14
 # Votes are as reliable as when the metric was learned, if most of the voters are the same.
 _SAME_ROWS = 0.5
+
+
+def best_neighbors(path: Path, train: Table) -> int:
+    """Return how many neighbours vote best, by its file, or a few if that does not say."""
+    votes = stored_votes(path)
+    return min(DEFAULT_NEIGHBORS if votes is None else votes.best, max(1, len(train) - 1))
 
 
 def stored_reliability(path: Path, train: Table, n_neighbors: int) -> Reliability | None:

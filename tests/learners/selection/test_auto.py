@@ -12,9 +12,12 @@ from sklearn.datasets import load_digits, load_wine, make_classification
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
+import nearfar
 from nearfar import NCA, AutoMetric, BoostMetric, DRMetric, MixtureNCA, RandomPairs, RandomTriplets
 from nearfar.constraints import Chunklets
+from nearfar.evaluate import knn_error
 from nearfar.evaluate.intervals import mean_interval
+from nearfar.evaluate.neighbor_votes import NUMBERS
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import auto_problem as module
 from nearfar.learners.selection import scale as scales
@@ -241,7 +244,7 @@ def test_candidates_that_cannot_learn_are_noted():
     assert notes["BoostMetric"] == ""
     labels = AutoMetric(candidates=[MixtureNCA(n_metrics=2), "DRMetric"]).fit(X, Y)
     notes = {entry["name"]: entry["note"] for entry in labels.leaderboard_}
-    assert "linear" in notes["MixtureNCA"]
+    assert "gate" in notes["MixtureNCA"]
 
 
 def test_no_time_is_no_learning():
@@ -368,3 +371,78 @@ class TestGroups:
         found = learner.expected_
         assert found.low < found.baseline < found.high
         assert 0 < learner.expected_.n < 2000
+
+
+def ring(n, seed, noise=0.0):
+    """Rows inside and outside of a ring, and columns that do not matter; some labels are wrong."""
+    random = np.random.RandomState(seed)
+    rows = random.normal(size=(n, 5))
+    inside = np.hypot(rows[:, 0], rows[:, 1]) < 1.1
+    return rows, (inside ^ (random.uniform(size=n) < noise)).astype(int)
+
+
+BENDING = ("LDA", "ForestMetric", "PiecewiseMetric")
+
+
+@pytest.fixture(scope="module")
+def bent():
+    return AutoMetric(candidates=BENDING).fit(*ring(500, 0))
+
+
+class TestMetricsThatBend:
+    """Trees and pieces in the blend, and the number of neighbours."""
+
+    def test_it_bends_where_that_helps(self, bent):
+        assert not bent.metric_.is_linear
+        assert bent.weights_["ForestMetric"] + bent.weights_["PiecewiseMetric"] > 0.5
+        X, y = ring(500, 0)
+        linear = AutoMetric(candidates=["LDA", "RCA"]).fit(X, y)
+        new = ring(400, 1)
+        assert knn_error(bent.metric_, X, y, *new) < knn_error(linear.metric_, X, y, *new) - 0.03
+
+    def test_the_metric_is_the_blend_of_fits_to_all_rows(self, bent):
+        X, y = ring(500, 0)
+        scaler = Scaler.fit(X, bent.scale_)
+        Z = scaler.transform(X)
+        squared, seed = np.zeros((20, 500)), np.random.RandomState(0).randint(2**31 - 1)
+        for name, weight in bent.weights_.items():
+            if weight == 0:
+                continue
+            own = Metric.identity(5)
+            if name != "Euclidean":
+                settings = {"scale": "unit"}
+                entry = next(each for each in bent.leaderboard_ if each["name"] == name)
+                if name == "ForestMetric":
+                    settings["n_trees"] = 25 * entry["n_iter"]
+                    settings["random_state"] = np.random.RandomState(seed)
+                own = getattr(nearfar, name)(**settings).fit(Z, y).metric_
+            squared += weight * own.distances(Z[:20], Z) ** 2 / mean_squared_distance(own, Z)
+        np.testing.assert_allclose(bent.metric_.distances(X[:20], X) ** 2, squared, atol=1e-5)
+
+    def test_there_is_no_matrix_unless_one_is_asked_for(self, bent):
+        with pytest.raises(AttributeError, match='form="linear"'):
+            bent.components_  # noqa: B018
+        data = ring(300, 2)
+        for settings in ({"form": "linear"}, {"n_components": 2}):
+            linear = AutoMetric(candidates=BENDING, **settings).fit(*data)
+            assert linear.metric_.is_linear
+            assert set(linear.weights_) == {"Euclidean", "LDA"}
+
+    def test_fewer_rows_than_features_have_no_trees(self):
+        X = np.random.RandomState(0).normal(size=(60, 100))
+        wide = AutoMetric(candidates=["RCA", "ForestMetric"]).fit(X, np.arange(60) % 2)
+        assert set(wide.weights_) <= {"Euclidean", "RCA"}
+
+    def test_wrong_labels_want_many_neighbours(self):
+        few = AutoMetric(candidates=["LDA"]).fit(*ring(500, 3))
+        many = AutoMetric(candidates=["LDA"]).fit(*ring(500, 3, noise=0.3))
+        assert few.n_neighbors_ < many.n_neighbors_
+        assert many.n_neighbors_ in NUMBERS
+
+    def test_what_to_expect_is_for_that_number(self):
+        X, y = ring(600, 4, noise=0.25)
+        auto = AutoMetric(candidates=["LDA", "ForestMetric"]).fit(X, y)
+        new = ring(2000, 5, noise=0.25)
+        true = knn_error(auto.metric_, X, y, *new, n_neighbors=auto.n_neighbors_)
+        assert auto.expected_.low - 0.03 < true < auto.expected_.high + 0.03
+        assert true < knn_error(auto.metric_, X, y, *new, n_neighbors=1) - 0.02

@@ -18,6 +18,7 @@ not symmetric, so there are no vectors for them.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,9 +101,13 @@ class ForestMetric(MetricLearner):
 
     def _build_problem(self, data: FitInput) -> ForestProblem:
         known, numbers = data.supervision, data.supervision.kind == "numbers"
-        y: Array = known.numbers("ForestMetric") if numbers else known.labels("ForestMetric")
-        if len(np.unique(y)) < 2:
-            raise ValueError("All values of y are the same; there is nothing to learn.")
+        y: Array = (
+            known.numbers("ForestMetric")
+            if numbers
+            else known.labels("ForestMetric", informative=True)
+        )
+        if np.ptp(y) == 0:
+            raise ValueError("All numbers in y are the same; there is nothing to learn.")
         return ForestProblem(self, data.Z, y, data.random_state, numbers=numbers)
 
 
@@ -120,7 +125,7 @@ class ForestProblem(Problem):
     """
 
     unit = 1.0
-    first_stage = 1
+    first_stage = 2
 
     def __init__(
         self,
@@ -134,7 +139,10 @@ class ForestProblem(Problem):
         classes = None if numbers else y
         rows = sample(np.arange(len(Z)), _MAX_ROWS, random_state, classes)
         basis = sample(rows, _MAX_BASIS, random_state, None if numbers else y[rows])
-        self.Z, self.y, self.basis = Z[rows], y[rows], Z[basis]
+        # Constant columns would change which ones a split looks at.
+        varying = np.flatnonzero(np.ptp(Z[rows], axis=0))
+        self.columns = varying if len(varying) else np.arange(1)
+        self.Z, self.y, self.basis = Z[np.ix_(rows, self.columns)], y[rows], Z[basis]
         self.n_components = learner.n_components or _COMPONENTS
         self.n_trees, self.max_iter = learner.n_trees, math.ceil(learner.n_trees / _BATCH)
         self.trees: Any = (ExtraTreesRegressor if numbers else ExtraTreesClassifier)(
@@ -159,8 +167,11 @@ class ForestProblem(Problem):
     def metric(self, history: History, builder: MetricBuilder) -> Metric:
         """Return the metric of the trees so far."""
         trees = self.trees.estimators_[: history[-1].payload]
-        importances = np.mean([tree.feature_importances_ for tree in trees], axis=0)
-        leaves = LeafMap.of(Forest.of(trees), self.basis, self.n_components, importances)
+        importances = np.zeros(self.basis.shape[1])
+        importances[self.columns] = np.mean([tree.feature_importances_ for tree in trees], axis=0)
+        forest = Forest.of(trees)
+        forest = replace(forest, feature=self.columns[forest.feature])
+        leaves = LeafMap.of(forest, self.basis, self.n_components, importances)
         return Metric(
             np.eye(leaves.n_components),
             builder.feature_names,

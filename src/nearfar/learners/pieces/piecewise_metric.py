@@ -15,13 +15,23 @@ import numpy as np
 from sklearn.base import clone
 
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.boosting import BoostMetric
+from nearfar.learners.classic import LDA, MLKR, RCA
 from nearfar.learners.declaration import learner
-from nearfar.learners.nca import NCA
+from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.learners.problem import FitInput, Problem
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.feature_maps import moved
 from nearfar.metrics.piece_map import PieceMap
 from nearfar.runtime.parameters import ParameterRule, integer
+
+_LEARNERS: dict[str, type[MetricLearner]] = {
+    "labels": LDA,
+    "chunklets": RCA,
+    "pairs": MaxMarginMetric,
+    "triplets": BoostMetric,
+    "numbers": MLKR,
+}
 
 
 @learner
@@ -30,10 +40,23 @@ class PiecewiseMetric(MetricLearner):
 
     Parameters
     ----------
-    learner : MetricLearner, default=NCA()
-        Learns from the ramps; cloned.
+    learner : MetricLearner, optional
+        Learns from the ramps; cloned. By default LDA from labels, MLKR from numbers, RCA from
+        chunklets, MaxMarginMetric from pairs and BoostMetric from triplets.
     n_pieces : int, default=6
         How many ramps a column becomes; fewer, if it has few values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import LDA, PiecewiseMetric, evaluate
+    >>> X = np.random.RandomState(0).normal(size=(400, 3))
+    >>> y = np.abs(X[:, 0]) > 0.7
+    >>> for learner in (LDA(), PiecewiseMetric()):
+    ...     metric = learner.fit(X[::2], y[::2]).metric_
+    ...     print(evaluate.knn_error(metric, X[::2], y[::2], X[1::2], y[1::2]) < 0.1)
+    False
+    True
     """
 
     learner: Any = None
@@ -42,15 +65,17 @@ class PiecewiseMetric(MetricLearner):
     n_jobs: int | None = None
     verbose: int = 0
 
-    supervision: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs", "triplets")
+    supervision: ClassVar[tuple[str, ...]] = tuple(_LEARNERS)
     gives_linear: ClassVar[bool] = False
     auto_order: ClassVar[int | None] = 17
+    # Columns of embeddings are alike, and their many pieces take long.
+    auto_features: ClassVar[float] = 100
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {"n_pieces": integer(at_least=1)}
 
     def _build_problem(self, data: FitInput) -> Problem:
         pieces = PieceMap.fit(data.Z, self.n_pieces)
         ramps = pieces.transform(data.Z)
-        inner = NCA() if self.learner is None else clone(self.learner)
+        inner = _LEARNERS[data.supervision.kind]() if self.learner is None else clone(self.learner)
         scaler = Scaler(ramps.mean(axis=0), np.ones(ramps.shape[1]))
         problem = inner._build_problem(replace(data, Z=scaler.transform(ramps), scaler=scaler))
         problem.features = ramps

@@ -194,6 +194,8 @@ class AutoMetric(ShowsFit, MetricLearner):
             # Trees need features, not coordinates in the span of rows.
             if not candidate.gives_linear and (linear or data.scaler.span is not None):
                 continue
+            if self.candidates is None and data.Z.shape[1] > candidate.auto_features:
+                continue
             # Points are scaled already, and only a metric is wanted.
             fixed = {"scale": "unit", "n_components": None, "validation_fraction": None}
             own = clone(candidate)
@@ -218,7 +220,10 @@ class AutoMetric(ShowsFit, MetricLearner):
             able = [
                 (cls.auto_order, name)
                 for name, cls in classes.items()
-                if cls.auto_order is not None and kind in cls.supervision
+                if cls.auto_order is not None
+                and kind in cls.supervision
+                # Metrics that bend were tried on tables with labels and numbers.
+                and (cls.gives_linear or kind in ("labels", "numbers"))
             ]
             # Sorting by the place alone keeps the order of modules among those without one.
             able.sort(key=lambda item: item[0])
