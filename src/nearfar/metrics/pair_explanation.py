@@ -12,6 +12,7 @@ that leaf holds for both.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,12 +57,13 @@ class PairExplanation:
 
     def __str__(self) -> str:
         square = self.distance**2 or 1.0
-        listed = [f"{name} {100 * value / square:.0f} %" for name, value in self.parts.items()]
-        lines = [f"Distance {self.distance:.4g}; of its square: {', '.join(listed)}."]
-        largest = list(self.columns.items())[:_LISTED]
-        if largest:
-            shares = [f"{name} {100 * value / square:.0f} %" for name, value in largest]
-            lines.append(f"Columns, as far as they can be told apart: {', '.join(shares)}.")
+        parts, columns = (
+            ", ".join(f"{name} {100 * value / square:.0f} %" for name, value in each)
+            for each in (self.parts.items(), [*self.columns.items()][:_LISTED])
+        )
+        lines = [f"Distance {self.distance:.4g}; of its square: {parts}."]
+        if columns:
+            lines.append(f"Columns, as far as they can be told apart: {columns}.")
         if self.n_trees:
             end = ":" if self.rules else "."
             lines.append(f"In the same leaf in {self.n_shared} of {self.n_trees} trees{end}")
@@ -94,17 +96,15 @@ def explain_pair(
     Distance 5; of its square: linear 100 %.
     Columns, as far as they can be told apart: width 64 %, length 36 %.
     """
-    points = np.vstack(
-        [metric.features_of(each if np.ndim(each) == 2 else np.atleast_2d(each)) for each in (x, y)]
-    )
+    both = (each if np.ndim(each) == 2 else np.atleast_2d(each) for each in (x, y))
+    points = np.vstack([metric.features_of(each) for each in both])
     part = metric.parts[metric.assign(points)[0]]
     rows = np.asarray(part.rows_of(points), dtype=np.float64)
     features = rows if part.kernel_map is None else part.kernel_map.transform(rows)
     difference = features[0] - features[1]
     terms = difference * (part.L.T @ (part.L @ difference))
     parts: dict[str, float] = {}
-    columns, start = np.zeros(part.n_features), 0
-    forests = []
+    columns, start, forests = np.zeros(part.n_features), 0, []
     for each in side_by_side(part.kernel_map):
         width = part.n_features if each is None else each.n_components
         block = terms[start : start + width]
@@ -112,14 +112,15 @@ def explain_pair(
         parts[name] = parts.get(name, 0.0) + float(block.sum())
         if isinstance(each, LeafMap):
             forests.append(each)
-        elif each is None or isinstance(each, PieceMap):
-            column = np.arange(width) if each is None else each.column
-            np.add.at(columns, column, block)
+        elif isinstance(each, PieceMap):
+            columns += np.bincount(each.column, block, part.n_features)
+        elif each is None:
+            columns += block
         start += width
     names = feature_names(metric)
     order = np.argsort(-np.abs(columns), kind="stable")
-    bounds = [_shared_bounds(each, rows) for each in forests]
-    low, high = np.hstack(bounds) if bounds else np.empty((2, 0, part.n_features))
+    bounds = [ends for each in forests for ends in _shared_bounds(each, rows)]
+    low, high = np.reshape(bounds, (-1, 2, part.n_features)).swapaxes(0, 1)
     bounded = (np.isfinite(low) | np.isfinite(high)).sum(axis=0)
     n_trees = sum(len(each.forest.roots) for each in forests)
     rules = [
@@ -137,25 +138,21 @@ def explain_pair(
     )
 
 
-def _shared_bounds(leaf_map: LeafMap, rows: Matrix) -> Array:
-    """Return the lower and upper bounds of each feature in the leaves that two rows share."""
+def _shared_bounds(leaf_map: LeafMap, rows: Matrix) -> Iterator[Array]:
+    """Yield the lower and upper bounds of the features in each leaf that two rows share."""
     forest, leaves = leaf_map.forest, leaf_map.leaves(rows)
-    shared = leaves[0] == leaves[1]
-    node, leaf = forest.roots[shared], leaves[0][shared]
-    low = np.full((len(node), leaf_map.n_features), -np.inf)
-    high = -low
-    tree = np.flatnonzero(node != leaf)
-    while len(tree):
-        here = node[tree]
-        j = forest.feature[here]
-        bound = forest.threshold[here] * leaf_map.scale[j] + leaf_map.center[j]
-        # The left child of a node and all below it come before the right child.
-        above = leaf[tree] >= forest.right[here]
-        low[tree, j] = np.where(above, np.maximum(low[tree, j], bound), low[tree, j])
-        high[tree, j] = np.where(above, high[tree, j], np.minimum(high[tree, j], bound))
-        node[tree] = np.where(above, forest.right[here], here + 1)
-        tree = tree[node[tree] != leaf[tree]]
-    return np.stack([low, high])
+    for tree in np.flatnonzero(leaves[0] == leaves[1]):
+        node, leaf = forest.roots[tree], leaves[0, tree]
+        ends = np.repeat([[-np.inf], [np.inf]], leaf_map.n_features, axis=1)
+        while node != leaf:
+            j = forest.feature[node]
+            bound = forest.threshold[node] * leaf_map.scale[j] + leaf_map.center[j]
+            # The left child of a node and all below it come before the right child.
+            if leaf >= forest.right[node]:
+                ends[0, j], node = max(ends[0, j], bound), forest.right[node]
+            else:
+                ends[1, j], node = min(ends[1, j], bound), node + 1
+        yield ends
 
 
 def _rule(name: str, low: Vector, high: Vector) -> str:
