@@ -120,7 +120,7 @@ def column_curve(
     feature : str or int
         Name or number of the feature.
     n_values : int, default=60
-        Values between the smallest and the largest one.
+        Values from the smallest to the largest one, beside the median.
     ax : Axes, optional
 
     Returns
@@ -140,16 +140,17 @@ def column_curve(
     if isinstance(feature, str) and feature not in names:
         raise ValueError(f"The metric has no feature {feature!r}.")
     j = names.index(feature) if isinstance(feature, str) else feature
+    median = np.median(points[:, j])
     values = np.linspace(points[:, j].min(), points[:, j].max(), n_values)
+    values = np.union1d(values, median)
     rows = np.random.RandomState(0).permutation(len(points))[:_MOVED]
-    moved = np.repeat(points[rows], n_values + 1, axis=0)
-    moved[:, j] = np.tile([*values, np.median(points[:, j])], len(rows))
-    place = np.arange(len(moved)).reshape(len(rows), n_values + 1)
-    start = np.repeat(place[:, -1], n_values)
-    index = np.column_stack([start, place[:, :-1].ravel()])
-    distances = metric.pair_distances(moved, index).reshape(len(rows), n_values)
+    moved = np.repeat(points[rows], len(values), axis=0)
+    moved[:, j] = np.tile(values, len(rows))
+    place = np.arange(len(moved)).reshape(len(rows), len(values))
+    start = np.repeat(place[:, np.searchsorted(values, median)], len(values))
+    distances = metric.pair_distances(moved, np.column_stack([start, place.ravel()]))
     ax = one_axes(ax)
-    ax.plot(values, distances.mean(axis=0), color=METHOD_PALETTE[0])
+    ax.plot(values, distances.reshape(place.shape).mean(axis=0), color=METHOD_PALETTE[0])
     ax.set_ylim(bottom=0)
     ax.set_xlabel(short_text(names[j]))
     ax.set_ylabel("mean distance from the median")
