@@ -128,7 +128,7 @@ def feature_importances(
     else:
         P = Z @ metric.L.T
         inputs = np.einsum("kj,kj->j", metric.L, P.T @ Z / len(Z))
-        contributions = sums_by_feature(metric, inputs)
+        contributions = _by_feature(metric, inputs)
     return contributions / _total(contributions)
 
 
@@ -318,19 +318,8 @@ def _check_one_map(metric: Metric) -> None:
         raise ValueError("A gated metric has several maps; pass one of its `parts` instead.")
 
 
-def sums_by_feature(metric: Metric, values: Vector) -> Vector:
-    """Add up what the input of L contributes, for each feature of the points.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Metric
-    >>> from nearfar.metrics.importance import sums_by_feature
-    >>> from nearfar.metrics.piece_map import PieceMap
-    >>> pieces = PieceMap.fit(np.array([[0, 0], [1, 1], [2, 0.0]]), 2)
-    >>> sums_by_feature(Metric(np.eye(3), kernel_map=pieces), np.array([1.0, 2.0, 4.0]))
-    array([3., 4.])
-    """
+def _by_feature(metric: Metric, values: Vector) -> Vector:
+    """Add up what the input of L contributes, for each feature of the points."""
     total, start = np.zeros(metric.n_features), 0
     block: Vector
     for each in side_by_side(metric.kernel_map):

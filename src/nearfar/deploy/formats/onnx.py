@@ -37,8 +37,7 @@ def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) 
         raise ValueError(f"dtype must be 'float32' or 'float64'; got {dtype!r}.")
     make = onnx.helper
     kind = make.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    constants = {"L": linear_map.L, "b": linear_map.b, "zero": np.zeros(()), "one": np.ones(())}
-    constants = {name: value.astype(dtype) for name, value in constants.items()}
+    constants = {"L": linear_map.L.astype(dtype), "b": linear_map.b.astype(dtype)}
     nodes, features = [], []
 
     def node(operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
@@ -52,6 +51,7 @@ def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) 
     def unit(rows: str, name: str) -> str:
         # Rows are divided by their largest entry, then by their length: squares do not overflow.
         # Old runtimes have no ReduceL2 of float64.
+        constants.update(zero=np.zeros((), dtype), one=np.ones((), dtype))
         along = {"axes": [1], "keepdims": 1}
         largest = node("ReduceMax", [node("Abs", [rows], f"{name}a")], f"{name}m", **along)
         nonzero = node("Greater", [largest, "zero"], f"{name}n")
@@ -76,30 +76,21 @@ def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) 
         else:
             wide = node("Cast", [rows], f"{name}x", to=onnx.TensorProto.DOUBLE)
             taken = node("Gather", [wide, constant(f"{name}j", each.column)], f"{name}g", axis=1)
-            bounds = {
-                "Sub": each.center[each.column],
-                "Div": each.scale[each.column],
-                "Max": each.low,
-                "Min": each.high,
-            }
-            for operator, value in (*bounds.items(), ("Sub", each.zero)):
+            center, scale = each.center[each.column], each.scale[each.column]
+            values = (center, scale, each.low, each.high, each.zero)
+            for operator, value in zip(("Sub", "Div", "Max", "Min", "Sub"), values, strict=True):
                 place = f"{name}_{len(nodes)}"
                 taken = node(operator, [taken, constant(f"{place}c", value)], place)
             features.append(node("Cast", [taken], name, to=kind))
     if linear_map.maps:
         rows = node("Concat", features, "features", axis=1)
     node("Gemm", [rows, "L", "b"], OUTPUT, transB=1)
-    used = {name for each in nodes for name in each.input}
     graph = make.make_graph(
         nodes,
         "nearfar",
         [make.make_tensor_value_info(INPUT, kind, ["rows", linear_map.n_features])],
         [make.make_tensor_value_info(OUTPUT, kind, ["rows", linear_map.n_components])],
-        [
-            onnx.numpy_helper.from_array(value, name)
-            for name, value in constants.items()
-            if name in used
-        ],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     opsets = [make.make_opsetid("", _OPSET)]
     if linear_map.maps:
@@ -122,10 +113,11 @@ def _trees(leaf_map: Any, dtype: str, tensor: Callable[[Array], Any]) -> dict[st
     row, of_tree = np.divmod(np.argsort(basis, axis=None, kind="stable"), basis.shape[1])
     center, scale = leaf_map.center[forest.feature], leaf_map.scale[forest.feature]
     # Bisection among the numbers of the type, which are ordered like these integers.
+    kind: Any
     kind, bits = (np.int32, 31) if dtype == "float32" else (np.int64, 63)
     mask = np.iinfo(kind).max
     ends = np.array([-np.inf, np.inf], dtype=dtype).view(kind)
-    low, high = (np.full(len(place), end ^ ((end >> bits) & mask)) for end in ends)
+    low, high = (np.full(len(place), end ^ ((end >> bits) & mask), dtype=kind) for end in ends)
     with np.errstate(over="ignore"):
         for _ in range(bits + 1):
             middle = (low >> 1) + (high >> 1) + (low & high & 1)
@@ -134,13 +126,11 @@ def _trees(leaf_map: Any, dtype: str, tensor: Callable[[Array], Any]) -> dict[st
             low, high = np.where(below, middle, low), np.where(below, high, middle)
     threshold = (low ^ ((low >> bits) & mask)).view(dtype)
     ones = np.ones(basis.size, dtype=dtype)
+    values: dict[str, Any] = {"nodes_values": threshold, "target_weights": ones}
     if dtype == "float32":
-        values = {"nodes_values": threshold.tolist(), "target_weights": ones.tolist()}
+        values = {name: array.tolist() for name, array in values.items()}
     else:
-        values = {
-            "nodes_values_as_tensor": tensor(threshold),
-            "target_weights_as_tensor": tensor(ones),
-        }
+        values = {f"{name}_as_tensor": tensor(array) for name, array in values.items()}
     return values | {
         "n_targets": len(basis),
         "nodes_treeids": tree.tolist(),
