@@ -9,7 +9,7 @@ import onnxruntime
 import polars as pl
 import pytest
 
-from nearfar import Metric
+from nearfar import ForestMetric, Metric
 from nearfar.columns import Columns
 
 
@@ -30,6 +30,27 @@ def test_faiss(run, document, metric, iris):
     options = ["--to", "faiss", "--index", "hnsw", "--out", "i"]
     assert document("export", "metric.safetensors", *options)["rows"] == 0
     assert faiss.read_index("i").ntotal == 0
+
+
+def test_a_forest(run, fail, iris):
+    X, y = iris
+    forest = ForestMetric(n_trees=10).fit(X, y).metric_.named("abcd")
+    forest.save("forest.safetensors")
+
+    def export(to, out, *options):
+        return run("export", "forest.safetensors", "--to", to, "--out", out, *options).stdout
+
+    shape = f"4 features to {forest.n_components} coordinates"
+    assert export("numpy", "f.py") == f"Python module, {shape}, written to f.py\n"
+    export("faiss", "i", "--rows", "iris.csv")
+    mapped = forest.transform(X).astype(np.float32)
+    distances = faiss.read_index("i").search(mapped[:5], 1)[0]
+    np.testing.assert_allclose(distances, 0, atol=1e-6)
+    export("faiss", "i", "--rows", "iris.csv", "--index", "binary")
+    index = faiss.read_index_binary("i")
+    assert index.d == 80
+    assert not index.search(forest.codes(X[:5]), 1)[0].any()
+    assert 'form="linear"' in fail("export", "forest.safetensors", "--to", "sql", "--out", "m.sql")
 
 
 def test_onnx(run, metric, iris):

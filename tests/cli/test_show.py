@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from nearfar import GatedMetric, MaxMarginMetric, Metric, RetrievalAdapter
+from nearfar import (
+    ForestMetric,
+    GatedMetric,
+    MaxMarginMetric,
+    Metric,
+    PiecewiseMetric,
+    RetrievalAdapter,
+)
 from nearfar.metrics.importance import column_shares, feature_importances
+from nearfar.metrics.learned_from import save_learned
 from nearfar.tables.reading import read_rows
 from retrieval.problems import topic_search
 
@@ -139,6 +148,21 @@ def test_a_kernel(run, iris):
     kernel = MaxMarginMetric(kernel="rbf", n_basis=10, random_state=0)
     kernel.fit(*iris).metric_.save("kernel")
     assert "Kernel: rbf" in run("show", "kernel").stdout
+
+
+def test_trees_and_pieces_have_shares_of_columns(run, document, iris):
+    X, y = iris
+    forest = ForestMetric(n_trees=10).fit(X, y).metric_
+    metric = Metric.sum([Metric(np.eye(4)), forest, PiecewiseMetric().fit(X, y).metric_])
+    save_learned(metric, Path("bent.safetensors"), X)
+    text = run("show", "bent.safetensors").stdout
+    assert "Kernel: linear and leaves and pieces." in text
+    assert "Leading directions" not in text
+    (found,) = document("show", "bent.safetensors")["metrics"]
+    expected = feature_importances(metric, X)
+    assert list(found["features"].values()) == pytest.approx(sorted(expected, reverse=True))
+    metric.save("plain.safetensors")
+    assert "single features have no weights" in run("show", "plain.safetensors").stdout
 
 
 def test_unused_metrics_of_a_gate(run, document):

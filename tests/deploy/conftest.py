@@ -7,7 +7,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from nearfar import Metric
+from nearfar import ForestMetric, Metric
+from nearfar.metrics.piece_map import PieceMap
 
 if importlib.util.find_spec("sentence_transformers") is None:
     collect_ignore = ["test_sentence_transformers.py"]
@@ -25,6 +26,29 @@ METRICS = {
     "low rank": linear(4),
     "of unit rows": linear(6, unit_rows=True),
 }
+
+
+@pytest.fixture(scope="session")
+def bent_metrics():
+    """Metrics with trees, pieces, or both beside a linear map."""
+    X = 3 + np.random.default_rng(2).standard_normal((150, WIDTH))
+    y = (X[:, 0] - 3) * (X[:, 1] - 3) > 0
+    pieces = PieceMap.fit(X, 4)
+    L = np.random.default_rng(3).standard_normal((5, pieces.n_components))
+    forest = ForestMetric(n_trees=20).fit(X, y).metric_
+    of_pieces = Metric(L, kernel_map=pieces)
+    return {
+        "forest": forest,
+        "forest of unit rows": ForestMetric(n_trees=10, scale="cosine").fit(X, y).metric_,
+        "pieces": of_pieces,
+        "pieces of unit rows": Metric(L, kernel_map=pieces, unit_rows=True),
+        "all": Metric.sum([METRICS["low rank"], forest, of_pieces]),
+    }
+
+
+@pytest.fixture(params=["forest", "forest of unit rows", "pieces", "pieces of unit rows", "all"])
+def bent(request, bent_metrics):
+    return bent_metrics[request.param]
 
 
 @pytest.fixture(params=METRICS)

@@ -25,6 +25,25 @@ def test_a_module_needs_only_numpy(tmp_path, metric, rows):
     np.testing.assert_allclose(np.load(tmp_path / "mapped.npy"), expected, rtol=1e-12, atol=1e-12)
 
 
+def test_trees_and_pieces_need_only_numpy(tmp_path, bent, rows):
+    bent.to_numpy(tmp_path / "metric_map.py")
+    np.save(tmp_path / "rows.npy", rows)
+    subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, check=True)
+    # Vectors of leaves are computed in float32.
+    expected = bent.transform(rows)
+    np.testing.assert_allclose(np.load(tmp_path / "mapped.npy"), expected, rtol=0, atol=1e-5)
+
+
+def test_arrays_of_trees_and_pieces(tmp_path, bent_metrics):
+    metric = bent_metrics["all"]
+    metric.to_numpy(tmp_path / "metric.npz")
+    with np.load(tmp_path / "metric.npz") as arrays:
+        assert arrays["maps"].tolist() == ["linear", "leaves", "pieces"]
+        _, leaves, pieces = metric.kernel_map.maps
+        np.testing.assert_array_equal(arrays["threshold_1"], leaves.forest.threshold)
+        np.testing.assert_array_equal(arrays["low_2"], pieces.low)
+
+
 def test_a_module_checks_its_rows(tmp_path):
     Metric(np.eye(2), ["a", 'b"\\']).to_numpy(tmp_path / "map.py")
     module = {}

@@ -28,6 +28,33 @@ def test_the_model_is_transform(tmp_path, metric, rows, dtype):
     assert mapped(path, X[:0]).shape == (0, metric.n_components)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_trees_and_pieces(tmp_path, bent, rows, dtype):
+    path = tmp_path / "metric.onnx"
+    bent.to_onnx(path, dtype=dtype)
+    X = rows.astype(dtype)
+    found, expected = mapped(path, X), bent.transform(X)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    assert mapped(path, X[:0]).shape == (0, bent.n_components)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_points_near_thresholds_go_the_same_way(tmp_path, bent_metrics, rows, dtype):
+    metric = bent_metrics["forest"]
+    metric.to_onnx(tmp_path / "metric.onnx", dtype=dtype)
+    leaves = metric.kernel_map
+    inner = np.flatnonzero(leaves.forest.right)[:400]
+    j = leaves.forest.feature[inner]
+    bound = leaves.forest.threshold[inner] * leaves.scale[j] + leaves.center[j]
+    X = rows[:400].astype(dtype)
+    one = np.asarray(1, dtype)
+    for factor in (one - 3e-8, np.nextafter(one, 0), one, np.nextafter(one, 2), one + 3e-8):
+        X[np.arange(len(inner)), j] = (bound * factor).astype(dtype)
+        found = mapped(tmp_path / "metric.onnx", X)
+        np.testing.assert_allclose(found, metric.transform(X), rtol=0, atol=1e-5)
+
+
 def test_lengths_do_not_overflow(tmp_path):
     metric = Metric(np.eye(3), unit_rows=True)
     metric.to_onnx(tmp_path / "metric.onnx")

@@ -12,7 +12,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from deploy.conftest import WIDTH
+from deploy.conftest import METRICS, WIDTH
 from nearfar import Metric, Relevance, RetrievalAdapter
 from nearfar.neighbors import kneighbors
 
@@ -111,6 +111,11 @@ def database(request, rows):
     found.fill(rows[:300])
     yield found
     found.connection.close()
+
+
+@pytest.fixture(params=[*METRICS, "pieces", "pieces of unit rows"])
+def metric(request, bent_metrics):
+    return (METRICS | bent_metrics)[request.param]
 
 
 def numbers(vector):
@@ -233,3 +238,9 @@ def test_a_name_of_several_lines_in_a_database():
     connection.execute(Metric(np.eye(2)).to_sql(["a", "b"]).statements("h", name))
     assert {row[0] for row in connection.execute("SHOW TABLES").fetchall()} == {"h", "t"}
     assert connection.execute("DESCRIBE h").fetchall()[-1][0] == name
+
+
+def test_trees_name_what_to_do(bent_metrics):
+    for name in ("forest", "all"):
+        with pytest.raises(ValueError, match=r'AutoMetric\(form="linear"\)'):
+            bent_metrics[name].to_sql("v v")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier
 
-from nearfar import Metric
+from nearfar import Metric, evaluate
 from nearfar.metrics.feature_maps import SideBySide, moved
 from nearfar.metrics.leaf_map import Forest, LeafMap
 from nearfar.metrics.piece_map import PieceMap
@@ -189,3 +189,39 @@ def test_damaged_forests_are_refused(tmp_path):
         save_file(damaged, path, metadata)
         with pytest.raises(ValueError, match="not a valid metric"):
             Metric.load(path)
+
+
+class TestNarrowed:
+    def test_a_forest_is_cut_before_its_vectors_are_of_unit_length(self):
+        whole = Metric(2 * np.eye(leaf_map(40).n_components), kernel_map=leaf_map(40))
+        narrow = whole.narrowed(X, 8)
+        expected = 2 * leaf_map(8).transform(NEW)
+        np.testing.assert_allclose(narrow.transform(NEW), expected, rtol=0, atol=1e-5)
+
+    def test_others_have_the_principal_axes_of_mapped_points(self):
+        forest = Metric(np.eye(leaf_map(40).n_components), kernel_map=leaf_map(40))
+        whole = Metric.sum([Metric(np.diag([1.0, 2.0, 0.5, 0.1])), forest])
+        narrow = whole.narrowed(X, 5)
+        mapped = whole.transform(X)
+        axes = np.linalg.svd(mapped - mapped.mean(axis=0))[2][:5]
+        expected = whole.transform(NEW) @ axes.T
+        signs = np.sign((expected * narrow.transform(NEW)).sum(axis=0))
+        np.testing.assert_allclose(narrow.transform(NEW) * signs, expected, rtol=0, atol=1e-6)
+
+    def test_all_coordinates_keep_all_neighbours(self):
+        metric = Metric(RANDOM.normal(size=(3, 4)))
+        assert evaluate.neighbor_recall(metric, metric.narrowed(X, 3), X, NEW) == 1.0
+
+    @pytest.mark.parametrize("n_components", [0, 4])
+    def test_too_few_or_too_many(self, n_components):
+        with pytest.raises(ValueError, match="from 1 to 3"):
+            Metric(np.ones((3, 4))).narrowed(X, n_components)
+
+
+def test_recall_counts_neighbours_one_by_one():
+    metric, other = Metric.identity(4), Metric(np.diag([1.0, 1.0, 0.2, 0.0]))
+    nearest, found = (np.argsort(each.distances(NEW, X), axis=1)[:, :7] for each in (metric, other))
+    expected = np.mean([len({*a} & {*b}) / 7 for a, b in zip(nearest, found, strict=True)])
+    assert evaluate.neighbor_recall(metric, other, X, NEW, k=7) == pytest.approx(expected)
+    index = other.to_faiss(X)
+    assert evaluate.neighbor_recall(metric, index, X, NEW, k=7) == pytest.approx(expected)

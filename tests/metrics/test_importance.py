@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 
-from nearfar import GatedMetric, MaxMarginMetric, Metric
+from nearfar import ForestMetric, GatedMetric, MaxMarginMetric, Metric
 from nearfar.metrics.importance import feature_importances, feature_spreads, leading_directions
+from nearfar.metrics.piece_map import PieceMap
 
 X, Y = load_wine(return_X_y=True)
 
@@ -177,3 +178,38 @@ def test_loadings_of_columns():
     )
     with pytest.raises(ValueError, match="3 features need one column each; got 1"):
         leading_directions(metric, points, columns=["a"])
+
+
+class TestBent:
+    """Metrics with trees and pieces: a linear metric of what their maps give."""
+
+    @pytest.fixture
+    def parts(self, rng):
+        ramps = PieceMap.fit(X, 3)
+        pieces = Metric(rng.normal(size=(4, ramps.n_components)) / 50, kernel_map=ramps)
+        linear = Metric(np.diag(1 / X.std(axis=0))[:5])
+        return linear, ForestMetric(n_trees=10).fit(X, Y).metric_, pieces
+
+    def test_a_sum_has_the_shares_of_its_parts_by_their_distances(self, parts):
+        size = [(part.distances(X) ** 2).mean() for part in parts]
+        expected = sum(
+            s * feature_importances(part, X) for s, part in zip(size, parts, strict=True)
+        )
+        found = feature_importances(Metric.sum(parts), X)
+        np.testing.assert_allclose(found, expected / sum(size), rtol=1e-5, atol=1e-7)
+
+    def test_trees_have_the_shares_of_their_splits(self, parts):
+        forest = parts[1]
+        np.testing.assert_allclose(feature_importances(forest, X), forest.kernel_map.importances)
+
+    def test_columns_have_the_sums_of_their_ramps(self, parts):
+        pieces = parts[2]
+        ramps = feature_importances(Metric(pieces.L), pieces.kernel_map.transform(X))
+        expected = [ramps[pieces.kernel_map.column == j].sum() for j in range(13)]
+        np.testing.assert_allclose(feature_importances(pieces, X), expected)
+
+    def test_errors(self, parts):
+        with pytest.raises(ValueError, match="need points"):
+            feature_importances(parts[1])
+        with pytest.raises(ValueError, match="no directions"):
+            leading_directions(parts[2], X)

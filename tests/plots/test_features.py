@@ -1,4 +1,4 @@
-"""Bars of feature importances."""
+"""Bars of feature importances, and curves of columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from nearfar import NCA, Metric, plots
+from nearfar import NCA, ForestMetric, Metric, plots
 from nearfar.metrics.importance import feature_importances
 from wines import BROKEN, GATED, PLAIN, X, Y, kernel_metric
 
@@ -81,3 +81,30 @@ class TestImportances:
             plots.importances(PLAIN, X, n_features=0)
         with pytest.raises(ValueError, match="NaN"):
             plots.importances(PLAIN, BROKEN)
+
+
+class TestColumnCurve:
+    def test_a_point_at_a_time(self):
+        forest = ForestMetric(n_trees=10).fit(X, Y).metric_
+        ax = plots.column_curve(forest, X[:20], 9, n_values=7)
+        values, found = ax.lines[0].get_data()
+        spaced = np.linspace(X[:20, 9].min(), X[:20, 9].max(), 7)
+        np.testing.assert_array_equal(values, sorted([*spaced, np.median(X[:20, 9])]))
+        for value, mean in zip(values, found, strict=True):
+            moved, start = X[:20].copy(), X[:20].copy()
+            moved[:, 9], start[:, 9] = value, np.median(X[:20, 9])
+            expected = [
+                forest.distances([a], [b]).item() for a, b in zip(moved, start, strict=True)
+            ]
+            assert mean == pytest.approx(np.mean(expected), abs=1e-6)
+        assert ax.get_xlabel() == "x9"
+
+    def test_it_is_straight_for_a_linear_metric(self):
+        ax = plots.column_curve(PLAIN, X, 2)
+        values, found = ax.lines[0].get_data()
+        weight = np.linalg.norm(PLAIN.L[:, 2])
+        np.testing.assert_allclose(found, weight * np.abs(values - np.median(X[:, 2])), atol=1e-9)
+
+    def test_unknown_names(self):
+        with pytest.raises(ValueError, match="no feature 'z'"):
+            plots.column_curve(PLAIN, X, "z")

@@ -7,13 +7,14 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from nearfar import BoostMetric, Metric, Pairs, compare
+from nearfar import BoostMetric, ForestMetric, Metric, Pairs, compare
 from nearfar.comparison import Comparison, GoalComparison, MethodResult, default_methods
 from nearfar.evaluate.intervals import mean_interval
 from nearfar.evaluate.measures import PAIR_AUC, HeldOutJudgements
 from nearfar.report.bars import comparison_section
-from nearfar.report.blocks import Bars, Matrix, Table
+from nearfar.report.blocks import Bars, Figures, Matrix, Table, Text
 from nearfar.report.classes import classes_section
+from nearfar.report.sections import features_section
 from studies import judgements_study, wine_study
 
 X, Y = load_wine(return_X_y=True)
@@ -131,3 +132,11 @@ class TestLosses:
     def test_of_pairs_of_one_kind_are_none(self):
         pairs = Pairs([[0, 1], [1, 2]], [True, True])
         assert not PAIR_AUC.losses(HeldOutJudgements(Metric.identity(13), X, pairs)).any()
+
+
+def test_trees_have_shares_of_features():
+    forest = ForestMetric(n_trees=10).fit(X, Y)
+    study = wine_study(metric=forest.metric_, relearn=None, learner=forest, method="forest")
+    section = features_section(study)
+    assert section.title == "Which features matter"
+    assert [type(block) for block in section.blocks] == [Text, Figures]

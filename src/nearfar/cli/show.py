@@ -124,12 +124,14 @@ def _show(document: dict[str, Any]) -> None:
         say("Unused: all distances are zero.")
         return
     if "kernel" in document:
-        say(f"Kernel: {document['kernel']}; single features have no weights.")
-        return
-    _show_shares(document)
-    say("Leading directions:")
-    for line in document["text"]:
-        say(f"  {line}")
+        shares = "" if "features" in document else "; single features have no weights"
+        say(f"Kernel: {document['kernel']}{shares}.")
+    if "features" in document:
+        _show_shares(document)
+    if document.get("text"):
+        say("Leading directions:")
+        for line in document["text"]:
+            say(f"  {line}")
 
 
 def _show_shares(document: dict[str, Any]) -> None:

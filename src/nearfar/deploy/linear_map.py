@@ -2,6 +2,8 @@
 
     x -> L u + b,     u = x, or x / |x| with `unit_rows`; rows of zeros stay zero
 
+A metric that bends has the leaves of trees or columns in pieces in place of u (`maps`).
+
 Distances between mapped rows do not depend on b. An adapter has two maps, one for queries and one
 for documents.
 """
@@ -32,6 +34,9 @@ class LinearMap:
     unit_rows : bool
         Whether rows are divided by their length first.
     feature_names : tuple of str or None
+    maps : sequence of LeafMap, PieceMap or None
+        What L is applied to: the features of these maps of u, side by side; None stands for u
+        itself. Empty if L is applied to u.
 
     Examples
     --------
@@ -45,11 +50,13 @@ class LinearMap:
     b: Vector
     unit_rows: bool = False
     feature_names: tuple[str, ...] | None = None
+    maps: Sequence[Any] = ()
 
     @property
     def n_features(self) -> int:
         """Number of features of a row."""
-        return self.L.shape[1]
+        known = (each.n_features for each in self.maps if each is not None)
+        return next(known, self.L.shape[1])
 
     @property
     def n_components(self) -> int:

@@ -83,6 +83,36 @@ def leave_one_out_error(
     return _vote_error(search, labels, n_neighbors)
 
 
+def neighbor_recall(
+    metric: Metric, approximate: Any, X: ArrayLike, X_query: ArrayLike, *, k: int = 10
+) -> float:
+    """Share of the k nearest rows of X that an approximation of the metric finds, too.
+
+    Parameters
+    ----------
+    metric : Metric
+    approximate : Metric or faiss index
+        A metric such as `Metric.narrowed` gives, or an index of X such as `Metric.to_faiss` gives.
+    X, X_query : array-like of shape (n, n_features)
+        Queries should be rows that the metric was not learned from: those meet their own leaves.
+    k : int, default=10
+
+    Examples
+    --------
+    >>> from nearfar import Metric, evaluate
+    >>> X = [[0.0, 0.0], [3.0, 1.0], [4.0, 0.0], [4.0, 9.0]]
+    >>> metric = Metric.identity(2)
+    >>> evaluate.neighbor_recall(metric, metric.narrowed(X, 1), X, [[3.0, 0.0]], k=2)
+    0.5
+    """
+    exact = Gallery(metric, X).search(X_query).nearest(k)[1]
+    if isinstance(approximate, Metric):
+        found = Gallery(approximate, X).search(X_query).nearest(k)[1]
+    else:
+        found = approximate.search(metric.features_of(X_query).astype(np.float32), k)[1]
+    return float((exact[:, :, None] == found[:, None, :]).any(axis=2).mean())
+
+
 def triplet_accuracy(metric: Metric, X: ArrayLike, triplets: Triplets | ArrayLike) -> float:
     """Weighted share of triplets with d(anchor, near) < d(anchor, far); an exact tie counts half.
 

@@ -12,6 +12,10 @@ points. Contributions may be negative: then the feature mostly cancels the diffe
 
 Without points, the spreads of the features (their standard deviations) are used: features count as
 uncorrelated, and units still do not matter.
+
+If the metric bends, the same holds for the features of its maps, with C their covariance. Ramps are
+then added up for each column. What leaves contribute is divided among the columns like the gains of
+the splits in the trees.
 """
 
 from __future__ import annotations
@@ -23,7 +27,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
+from nearfar.metrics.feature_maps import side_by_side
+from nearfar.metrics.kernel_map import KernelMap
+from nearfar.metrics.leaf_map import LeafMap
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.piece_map import PieceMap
 from nearfar.runtime.notebook_html import bars, fragment
 from nearfar.typing import Matrix, Vector
 
@@ -87,10 +95,11 @@ def feature_importances(
     Parameters
     ----------
     metric : Metric
-        A linear metric, without kernel or gate.
+        A metric without kernel or gate.
     X : array-like of shape (n_samples, n_features), optional
         Points. Without them and without spreads C is the identity, and the shares are those of
-        diag(M); these make sense if the features have the same unit and spread.
+        diag(M); these make sense if the features have the same unit and spread. A metric with
+        trees or pieces needs points.
     spreads : array-like of shape (n_features,), optional
         Standard deviations of the features, instead of points: C is then diagonal.
 
@@ -109,14 +118,17 @@ def feature_importances(
     >>> feature_importances(Metric.identity(2), spreads=[3.0, 1.0])
     array([0.9, 0.1])
     """
-    _check_linear(metric)
+    _check_one_map(metric)
+    if metric.kernel_map is not None and X is None:
+        raise ValueError("Shares of a metric with trees or pieces need points.")
     Z = _centered(metric, X)
     if Z is None:
         L = metric.L * _checked_spreads(metric, X, spreads)
         contributions = np.einsum("kj,kj->j", L, L)
     else:
         P = Z @ metric.L.T
-        contributions = np.einsum("kj,kj->j", metric.L, P.T @ Z / len(Z))
+        inputs = np.einsum("kj,kj->j", metric.L, P.T @ Z / len(Z))
+        contributions = _by_feature(metric, inputs)
     return contributions / _total(contributions)
 
 
@@ -230,7 +242,9 @@ def leading_directions(
     96 %: +0.80 width, +0.60 length
     4 %: +1.00 age, +0.00 length
     """
-    _check_linear(metric)
+    _check_one_map(metric)
+    if metric.kernel_map is not None:
+        raise ValueError("A metric with trees or pieces has no directions among its features.")
     if k < 1 or n_features < 1:
         raise ValueError(f"k and n_features must be at least 1; got {k} and {n_features}.")
     Z = _centered(metric, X)
@@ -289,20 +303,43 @@ def feature_names(metric: Metric) -> tuple[str, ...]:
     return metric.feature_names or tuple(f"x{j}" for j in range(metric.n_features))
 
 
-def _check_linear(metric: Metric) -> None:
+def has_importances(metric: Metric) -> bool:
+    """Return whether a metric has one map, and no kernel."""
+    maps = side_by_side(metric.kernel_map)
+    return len(metric.parts) == 1 and not any(isinstance(each, KernelMap) for each in maps)
+
+
+def _check_one_map(metric: Metric) -> None:
     if not isinstance(metric, Metric):
         raise ValueError(f"Expected a Metric; got {type(metric).__name__}.")
-    if metric.kernel_map is not None:
+    if metric.kernel_map is not None and not has_importances(metric):
         raise ValueError("A metric with a kernel has no feature importances.")
-    if not metric.is_linear:
+    if len(metric.parts) > 1:
         raise ValueError("A gated metric has several maps; pass one of its `parts` instead.")
 
 
+def _by_feature(metric: Metric, values: Vector) -> Vector:
+    """Add up what the input of L contributes, for each feature of the points."""
+    total, start = np.zeros(metric.n_features), 0
+    block: Vector
+    for each in side_by_side(metric.kernel_map):
+        width = metric.n_features if each is None else each.n_components
+        block = values[start : start + width]
+        if isinstance(each, LeafMap):
+            block = block.sum() * each.importances
+        elif isinstance(each, PieceMap):
+            block = np.bincount(each.column, block, metric.n_features).astype(np.float64)
+        total, start = total + block, start + width
+    return total
+
+
 def _centered(metric: Metric, X: ArrayLike | None) -> Matrix | None:
-    """Return X minus its mean, after checking its shape and column names."""
+    """Return the input of L minus its mean, after checking the shape and column names of X."""
     if X is None:
         return None
     points = check_array(metric.rows_of(X), dtype=np.float64, input_name="X")
+    if metric.kernel_map is not None:
+        points = metric.kernel_map.transform(points)
     return np.asarray(points - points.mean(axis=0))
 
 

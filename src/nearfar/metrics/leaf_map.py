@@ -179,15 +179,22 @@ class LeafMap:
         """Number of features after the map."""
         return self.projection.shape[1]
 
+    def leaves(self, X: Floats) -> Array:
+        """Return the leaf of each point in each tree."""
+        Z = (np.asarray(X, dtype=np.float64) - self.center) / self.scale
+        return self.forest.leaves(Z.astype(np.float32))
+
+    def codes(self, X: Floats) -> Array:
+        """Return a random byte for each leaf; different leaves differ in 4 bits on average."""
+        random = np.random.RandomState(0).bytes(len(self.forest.right))
+        return np.frombuffer(random, dtype=np.uint8)[self.leaves(X)]
+
     def transform(self, X: Floats) -> Floats:
         """Map points; the result is float32 if X is."""
         out = np.empty((len(X), self.n_components), dtype=X.dtype)
         basis = _incidence(self.basis, self.forest).T.tocsr()
         for top in range(0, len(X), _BLOCK_ROWS):
-            Z = (
-                np.asarray(X[top : top + _BLOCK_ROWS], dtype=np.float64) - self.center
-            ) / self.scale
-            K = _incidence(self.forest.leaves(Z.astype(np.float32)), self.forest) @ basis
+            K = _incidence(self.leaves(X[top : top + _BLOCK_ROWS]), self.forest) @ basis
             out[top : top + _BLOCK_ROWS] = unit_length(K @ self.projection)
         return out
 

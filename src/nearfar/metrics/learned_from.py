@@ -23,6 +23,7 @@ from nearfar.metrics.importance import (
     Direction,
     feature_importances,
     feature_spreads,
+    has_importances,
     leading_directions,
     several_features,
 )
@@ -129,12 +130,14 @@ def save_learned(
         metadata["votes"] = json.dumps(asdict(votes))
     if metric.kernel_map is None:
         metadata["feature_spreads"] = json.dumps(feature_spreads(metric, X).tolist())
+    if all(map(has_importances, metric.parts)):
         columns = several_features(metric)
         importance: list[Json] = []
         for part in metric.parts:
             try:
                 shares = feature_importances(part, X)
-                directions = leading_directions(part, X, columns=columns)
+                linear = part.kernel_map is None
+                directions = leading_directions(part, X, columns=columns) if linear else []
             except ValueError:  # all distances are zero
                 importance.append(None)
             else:

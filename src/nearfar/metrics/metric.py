@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
@@ -28,10 +28,11 @@ from nearfar.deploy.formats.sql import SqlMap, sql_map
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.metrics.distance_function import DistanceFunction
 from nearfar.metrics.feature_maps import FeatureMap, SideBySide, side_by_side
+from nearfar.metrics.leaf_map import LeafMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
-from nearfar.numerics.linear_algebra import determined, product
+from nearfar.numerics.linear_algebra import by_spread, determined, product
 from nearfar.runtime.metric_learn_names import MetricLearnNames
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
@@ -208,6 +209,42 @@ class Metric(MetricLearnNames):
         names = None if columns is None else columns.feature_names
         return self._with(feature_names=names, columns=columns)
 
+    def narrowed(self, X: ArrayLike, n_components: int) -> Metric:
+        """Return the metric with fewer coordinates: the principal axes of the mapped points.
+
+        `nearfar.evaluate.neighbor_recall` tells how many neighbours stay the same.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Points that tell which axes matter; those that the metric was learned from, say.
+        n_components : int
+
+        Examples
+        --------
+        >>> from nearfar import Metric
+        >>> metric = Metric([[1.0, 0.0], [0.0, 5.0]])
+        >>> metric.narrowed([[0, 0], [0, 1], [1, 0], [1, 1]], 1).L
+        array([[0., 5.]])
+        """
+        if not 1 <= n_components <= self.n_components:
+            raise ValueError(f"n_components must be from 1 to {self.n_components}.")
+        leaves, k = self.kernel_map, n_components
+        if (
+            isinstance(leaves, LeafMap)
+            and not (self.L - self.L[0, 0] * np.eye(*self.L.shape)).any()
+        ):
+            # Vectors are of unit length after the cut, too, which keeps more neighbours.
+            leaves = replace(leaves, projection=leaves.projection[:, :k])
+            return self._with(L=self.L[:k, :k], votes=None, kernel_map=leaves)
+        points = self.rows_of(X)
+        if self.kernel_map is not None:
+            points = self.kernel_map.transform(points)
+        covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
+        L = by_spread(self.L, covariance)[1][:k]
+        names, columns = self.feature_names, self.columns
+        return Metric(L, names, None, self.kernel_map, self.unit_rows, columns)
+
     def with_votes(self, votes: Votes | None) -> Metric:
         """Return the same metric with votes."""
         return self._with(votes=votes)
@@ -250,6 +287,14 @@ class Metric(MetricLearnNames):
             )
         return LinearMap(self.L, np.zeros(self.n_components), self.unit_rows, self.feature_names)
 
+    def _exported(self, *kinds: str) -> LinearMap:
+        """Return the map after maps of these kinds, or `linear_map` if it has none or others."""
+        maps = side_by_side(self.kernel_map)
+        if self.kernel_map is None or any(m is not None and m.kernel not in kinds for m in maps):
+            return self.linear_map
+        b = np.zeros(self.n_components)
+        return LinearMap(self.L, b, self.unit_rows, self.feature_names, maps)
+
     @property
     def n_features(self) -> int:
         """Number of features of the points."""
@@ -288,6 +333,26 @@ class Metric(MetricLearnNames):
         if self.kernel_map is not None:
             points = self.kernel_map.transform(points)
         return self.mapped(points)
+
+    def codes(self, X: ArrayLike) -> NDArray[np.uint8]:
+        """Return the leaves of points as binary codes, for search by Hamming distance.
+
+        Each leaf of each tree stands for 8 random bits, the same ones at every call. Points that
+        share few leaves differ in about 4 bits for each tree. Other parts of the metric are
+        left out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or DataFrame
+
+        Returns
+        -------
+        array of uint8 of shape (n_samples, n_trees)
+        """
+        forests = [each for each in side_by_side(self.kernel_map) if isinstance(each, LeafMap)]
+        if not forests:
+            raise ValueError("A metric without trees has no codes; use transform.")
+        return np.hstack([each.codes(self.rows_of(X)) for each in forests])
 
     def mapped(self, points: Floats) -> Floats:
         """Apply the linear map to rows of its input, without checks."""
@@ -418,17 +483,24 @@ class Metric(MetricLearnNames):
     def to_faiss(self, X: ArrayLike | None = None, index: str = "flat") -> Any:
         """Return a faiss index that maps rows itself: add and search unmapped rows.
 
-        Its distances are squared, as faiss's are.
+        Its distances are squared, as faiss's are. If the metric has trees, pieces or a kernel, the
+        index maps rows in Python. Once it is written to a file, it takes mapped rows, or codes.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), optional
             Rows to put into the index. They also centre the map and train the index.
-        index : {"flat", "hnsw", "ivf"} or str, default="flat"
-            Exact search, a graph, or lists; or a string for `faiss.index_factory`.
+        index : {"flat", "hnsw", "ivf", "binary"} or str, default="flat"
+            Exact search, a graph, or lists; or a string for `faiss.index_factory`. "binary" is
+            exact search of the `codes` of trees, by Hamming distance.
         """
-        from nearfar.deploy.formats.faiss import faiss_index
+        from nearfar.deploy.formats.faiss import faiss_index, mapping_index
 
+        if index == "binary":
+            width = self.codes(np.zeros((1, self.n_features))).shape[1]
+            return mapping_index(self.codes, width, X, index)
+        if self.kernel_map is not None:
+            return mapping_index(self.transform, self.n_components, X, index)
         return faiss_index(self.linear_map, None if X is None else self.features_of(X), index)
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float32") -> None:
@@ -442,7 +514,7 @@ class Metric(MetricLearnNames):
         """
         from nearfar.deploy.formats.onnx import write_onnx
 
-        write_onnx(self.linear_map, path, dtype)
+        write_onnx(self._exported("leaves", "pieces"), path, dtype)
 
     def to_sql(
         self, column: str | Sequence[str] | None = None, *, dialect: str = "duckdb"
@@ -461,7 +533,7 @@ class Metric(MetricLearnNames):
                 "The metric's features are computed from columns of a table, which SQL does not "
                 "do; store the features as vectors and name their column."
             )
-        return sql_map(self.linear_map, column, dialect)
+        return sql_map(self._exported("pieces"), column, dialect)
 
     def to_numpy(self, path: str | os.PathLike[str]) -> None:
         """Write the map for programs without nearfar.
@@ -470,11 +542,12 @@ class Metric(MetricLearnNames):
         ----------
         path : path-like
             A .py file becomes a module with a function `transform`, which needs only NumPy. A .npz
-            file gets the arrays L, b and unit_rows, and feature_names if there are any.
+            file gets the arrays L, b and unit_rows, feature_names if there are any, and the arrays
+            of trees and pieces.
         """
         from nearfar.deploy.formats.numpy_module import write_numpy
 
-        write_numpy(self.linear_map, path)
+        write_numpy(self._exported("leaves", "pieces"), path)
 
     def features_of(self, X: ArrayLike) -> Floats:
         """Return points as an array of features: those of a DataFrame by name, or of `columns`."""

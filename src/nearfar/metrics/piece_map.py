@@ -90,11 +90,14 @@ class PieceMap:
         """Number of ramps."""
         return len(self.column)
 
+    @property
+    def zero(self) -> Vector:
+        """Where each ramp is zero: where it meets the one before it, or the next if it is first."""
+        inner = np.where(np.isfinite(self.high), self.high, 0)
+        return np.where(np.isfinite(self.low), self.low, inner)
+
     def transform(self, X: Floats) -> Floats:
         """Map points; the result is float32 if X is."""
         Z: Matrix = (np.asarray(X, dtype=np.float64) - self.center) / self.scale
-        # A ramp is zero where it meets the one before it, or the one after it if it is the first.
-        zero = np.where(
-            np.isfinite(self.low), self.low, np.where(np.isfinite(self.high), self.high, 0)
-        )
-        return (np.clip(Z[:, self.column], self.low, self.high) - zero).astype(X.dtype, copy=False)
+        ramps = np.clip(Z[:, self.column], self.low, self.high) - self.zero
+        return ramps.astype(X.dtype, copy=False)

@@ -9,7 +9,7 @@ in marker as well as in colour.
 """
 
 from nearfar.plots.curves import curves, det, neighbor_curve, roc
-from nearfar.plots.features import importances
+from nearfar.plots.features import column_curve, importances
 from nearfar.plots.fits import accuracy_by_rank, eigenvalues, iterations, spectra
 from nearfar.plots.neighbors import neighbor_lines, neighbor_pictures
 from nearfar.plots.scatters import before_and_after, projections
@@ -18,6 +18,7 @@ from nearfar.runtime.deprecation import renamed
 __all__ = [
     "accuracy_by_rank",
     "before_and_after",
+    "column_curve",
     "curves",
     "det",
     "eigenvalues",

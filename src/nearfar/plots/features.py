@@ -1,4 +1,4 @@
-"""Plot of feature importances."""
+"""Plots of features: their importances, and where in a feature distance matters."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # More numbers would touch each other on a narrow figure.
 _MOST_TICKS = 5
+# Points that are moved along a feature.
+_MOVED = 100
 
 
 def importances(
@@ -46,7 +48,7 @@ def importances(
     Parameters
     ----------
     metric : Metric
-        A linear metric, without kernel or gate.
+        A metric without kernel or gate.
     X : array-like of shape (n_samples, n_features), optional
         Points. Without them the shares are those of diag(M), which depend on the units of the
         features.
@@ -93,4 +95,63 @@ def importances(
     rest = round(100 * float(shares[others].sum()))
     what = what if len(others) > 1 else what.removesuffix("s")
     ax.set_title(f"the other {len(others)} {what}: {rest} %" if len(others) else "")
+    return ax
+
+
+def column_curve(
+    metric: Metric,
+    X: ArrayLike,
+    feature: str | int,
+    *,
+    n_values: int = 60,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how far points move if one feature changes and the others stay.
+
+    The curve is the mean distance of the points, with the feature set to a value, from themselves
+    with the feature at its median. Distance matters where the curve is steep. It is straight for a
+    linear metric, and bends with trees, pieces or a kernel.
+
+    Parameters
+    ----------
+    metric : Metric
+    X : array-like of shape (n_samples, n_features)
+        Points; a random sample of at most 100 of them is moved.
+    feature : str or int
+        Name or number of the feature.
+    n_values : int, default=60
+        Values from the smallest to the largest one, beside the median.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from nearfar import Metric, plots
+    >>> metric = Metric([[3.0, 0.0], [0.0, 1.0]], ["length", "width"])
+    >>> ax = plots.column_curve(metric, [[0, 0], [1, 1], [2, 1]], "length", n_values=3)
+    >>> ax.lines[0].get_ydata()
+    array([3., 0., 3.])
+    """
+    check_parameters({"n_values": integer(at_least=2)}, {"n_values": n_values})
+    points, names = metric.features_of(X), feature_names(metric)
+    if isinstance(feature, str) and feature not in names:
+        raise ValueError(f"The metric has no feature {feature!r}.")
+    j = names.index(feature) if isinstance(feature, str) else feature
+    median = np.median(points[:, j])
+    values = np.linspace(points[:, j].min(), points[:, j].max(), n_values)
+    values = np.union1d(values, median)
+    rows = np.random.RandomState(0).permutation(len(points))[:_MOVED]
+    moved = np.repeat(points[rows], len(values), axis=0)
+    moved[:, j] = np.tile(values, len(rows))
+    place = np.arange(len(moved)).reshape(len(rows), len(values))
+    start = np.repeat(place[:, np.searchsorted(values, median)], len(values))
+    distances = metric.pair_distances(moved, np.column_stack([start, place.ravel()]))
+    ax = one_axes(ax)
+    ax.plot(values, distances.reshape(place.shape).mean(axis=0), color=METHOD_PALETTE[0])
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(short_text(names[j]))
+    ax.set_ylabel("mean distance from the median")
     return ax

@@ -13,6 +13,7 @@ from nearfar.metrics.importance import (
     column_shares,
     comparable_shares,
     feature_importances,
+    has_importances,
     leading_directions,
 )
 from nearfar.report.appendix import appendix_section
@@ -47,7 +48,7 @@ def sections(study: Study, progress: Progress | None = None) -> Iterator[Section
     if not study.numbers:
         builders["map"] = map_section
     builders["neighbours"] = neighbors_section
-    if study.metric.is_linear:
+    if has_importances(study.metric):
         builders["features"] = features_section
     builders |= {"data": data_section, "usage": usage_section, "appendix": appendix_section}
     for number, (name, build) in enumerate(builders.items()):
@@ -162,7 +163,8 @@ def features_section(study: Study) -> Section:
             f" Here {what}s mostly cancel each other: the absolute values of the shares sum to "
             f"{size:.1f}. The bars are divided by this sum, and the leading directions say more."
         )
-    directions = [str(each) for each in leading_directions(named, study.X, columns=columns)]
-    figures = Figures([Figure(figure, f"{label}.")])
-    blocks = [Text([text]), figures, Items("Leading directions", directions)]
+    blocks: list[Block] = [Text([text]), Figures([Figure(figure, f"{label}.")])]
+    if named.is_linear:
+        directions = [str(each) for each in leading_directions(named, study.X, columns=columns)]
+        blocks.append(Items("Leading directions", directions))
     return Section(f"Which {what}s matter", "features", blocks)

@@ -69,7 +69,9 @@ def _part(
         "eigenvalues": values.tolist(),
     }
     if metric.kernel_map is not None:
-        return document | {"kernel": str(metric.kernel_map.kernel)}
+        document["kernel"] = str(metric.kernel_map.kernel)
+        if importance is None:
+            return document
     if metric.is_zero:
         return document | {"unused": True}
     names = feature_names(metric)

@@ -4,6 +4,9 @@ An `IndexPreTransform` divides rows by their length (`NormalizationTransform`), 
 and maps them (`LinearTransform`) before they reach the index. faiss computes in float32. Mapped
 rows are therefore centred by the bias of the map: inner products of small numbers lose fewer digits
 to cancellation. An index for an adapter has inner products, and maps queries and documents apart.
+
+Trees and ramps are not among the transforms of faiss. An index for a metric that bends has mapped
+rows, and its methods in Python map what they get; one that was read from a file takes mapped rows.
 """
 
 from __future__ import annotations
@@ -15,13 +18,13 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nearfar.deploy.formats import ExportOption, ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.optional_package import optional_package
-from nearfar.typing import Floats, Ints, Vector
+from nearfar.typing import Array, Floats, Ints, Vector
 
 # Links of a node of an HNSW graph, the default of faiss.
 _LINKS = 32
@@ -53,6 +56,30 @@ def faiss_index(linear_map: LinearMap, X: Floats | None, index: str) -> Any:
     whole = _with_map(faiss, linear_map, bias, inner)
     if X is not None:
         _fill(whole, X)
+    return whole
+
+
+def mapping_index(
+    map_rows: Callable[[Any], Array], width: int, X: ArrayLike | None, index: str
+) -> Any:
+    """Return a faiss index of mapped rows, or of codes, whose methods map rows in Python."""
+    faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
+    mapped = None if X is None else map_rows(X)
+    dtype = np.uint8 if index == "binary" else np.float32
+    if index == "binary":
+        whole = faiss.IndexBinaryFlat(8 * width)
+        if mapped is not None:
+            whole.add(mapped)
+    else:
+        whole = faiss_index(LinearMap(np.eye(width), np.zeros(width)), mapped, index)
+
+    def of_rows(method: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda rows, *more, **options: method(
+            np.ascontiguousarray(map_rows(rows), dtype=dtype), *more, **options
+        )
+
+    for name in ("train", "add", "add_with_ids", "search", "range_search"):
+        setattr(whole, name, of_rows(getattr(whole, name)))
     return whole
 
 
@@ -139,7 +166,9 @@ def _float32(array: Floats) -> NDArray[np.float32]:
 def _write(metric: Any, path: Path, *, X: Floats | None, index: str) -> str:
     whole = metric.to_faiss(X, index)
     with atomic_write(path) as temporary:
-        optional_package("faiss", "to_faiss", "nearfar[faiss]").write_index(whole, str(temporary))
+        faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
+        write = faiss.write_index_binary if index == "binary" else faiss.write_index
+        write(whole, str(temporary))
     return f"faiss index of {whole.ntotal} row{'s' * (whole.ntotal != 1)}"
 
 
@@ -147,6 +176,8 @@ TARGET = ExportTarget(
     "faiss",
     "a faiss index that maps rows itself",
     _write,
-    options=(ExportOption("index", "flat, hnsw, ivf, or a string for index_factory.", "flat"),),
+    options=(
+        ExportOption("index", "flat, hnsw, ivf, binary, or a string for index_factory.", "flat"),
+    ),
     takes_rows=True,
 )

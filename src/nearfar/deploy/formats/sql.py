@@ -1,7 +1,8 @@
 """SQL for DuckDB and for PostgreSQL with pgvector: a map as an expression of a vector column.
 
 Each coordinate is an inner product of the column with a row of L. Numbers have all their digits.
-DuckDB computes in float64, pgvector in float32. Rows with NULL are mapped to NULL.
+DuckDB computes in float64, pgvector in float32. Rows with NULL are mapped to NULL. Columns in
+pieces become ramps first, each of them an expression with `least` and `greatest`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class SqlMap:
             return self._mapped(vector, f"{vector} IS NOT NULL")
         names = [_quoted(name) for name in self.columns]
         is_known = " AND ".join(f"{name} IS NOT NULL" for name in names)
-        return self._mapped(self._dialect.vector.format(numbers=", ".join(names)), is_known)
+        return self._mapped(self._dialect.vector.format(numbers=", ".join(names)), is_known, names)
 
     def distance(self, query: str, stored: str | None = None) -> str:
         """Return an expression of the distance between a row and a query.
@@ -97,14 +98,28 @@ class SqlMap:
     def _dialect(self) -> Dialect:
         return DIALECTS[self.dialect]
 
-    def _mapped(self, vector: str, is_known: str) -> str:
+    def _mapped(self, vector: str, is_known: str, numbers: Sequence[str] = ()) -> str:
+        """Return the mapped vector of an expression of a vector, whose `numbers` may be known."""
         dialect = self._dialect
+        length = f"coalesce(nullif({dialect.length.format(vector=vector)}, 0), 1)"
+        if self.linear_map.maps:
+            numbers = numbers or [
+                dialect.number.format(vector=vector, place=j + 1)
+                for j in range(self.linear_map.n_features)
+            ]
+            if self.linear_map.unit_rows:
+                numbers = [f"{number} / {length}" for number in numbers]
+            ramps = [
+                ramp
+                for each in self.linear_map.maps
+                for ramp in (numbers if each is None else _ramps(each, numbers))
+            ]
+            vector = dialect.vector.format(numbers=", ".join(ramps))
         products = [
             dialect.product.format(vector=vector, row=_numbers(row), negative=_numbers(-row))
             for row in self.linear_map.L
         ]
-        if self.linear_map.unit_rows:
-            length = f"coalesce(nullif({dialect.length.format(vector=vector)}, 0), 1)"
+        if self.linear_map.unit_rows and not self.linear_map.maps:
             products = [f"({product}) / {length}" for product in products]
         products = [
             f"{product} + {_number(shift)}" if shift else product
@@ -203,6 +218,8 @@ class Dialect:
         Inner product of a `vector` and a `row` of L, or its `negative`.
     length : str
         Length of a `vector`.
+    number : str
+        The number at a `place` of a `vector`, counted from one.
     distance : str
         Euclidean distance of the vectors `left` and `right`, as indexes know it.
     negative_product, cosine : str
@@ -216,6 +233,7 @@ class Dialect:
     mapped: str
     product: str
     length: str
+    number: str
     distance: str
     negative_product: str
     cosine: str
@@ -229,6 +247,7 @@ DIALECTS = {
         mapped="[{numbers}]",
         product="list_inner_product(({vector})::DOUBLE[], [{row}])",
         length="sqrt(list_inner_product(({vector})::DOUBLE[], ({vector})::DOUBLE[]))",
+        number="({vector})[{place}]",
         distance="list_distance({left}, {right})",
         negative_product="-list_inner_product(({left})::DOUBLE[], {right})",
         cosine="-list_inner_product(({left})::DOUBLE[], {right}) / coalesce(nullif("
@@ -243,6 +262,7 @@ DIALECTS = {
         # pgvector's operator gives the negative inner product.
         product="({vector}) <#> '[{negative}]'::vector",
         length="vector_norm({vector})",
+        number="(({vector})::real[])[{place}]",
         distance="{left} <-> {right}",
         negative_product="{left} <#> {right}",
         # Indexes know it. A document of zeros has no cosine here, and comes last.
@@ -257,6 +277,19 @@ def _quoted(name: str) -> str:
     if not name or "\0" in name:
         raise ValueError(f"{name!r} is not a name of a column or table.")
     return '"' + name.replace('"', '""') + '"'
+
+
+def _ramps(pieces: Any, numbers: Sequence[str]) -> list[str]:
+    """Return expressions of the ramps of columns; knots are in the units of the columns."""
+    ramps = []
+    center, scale = pieces.center[pieces.column], pieces.scale[pieces.column]
+    ends = (scale * end + center for end in (pieces.low, pieces.high, pieces.zero))
+    for j, unit, low, high, zero in zip(pieces.column, scale, *ends, strict=True):
+        ramp = numbers[j]
+        ramp = f"greatest({ramp}, {_number(low)})" if np.isfinite(low) else ramp
+        ramp = f"least({ramp}, {_number(high)})" if np.isfinite(high) else ramp
+        ramps.append(f"({ramp} - {_number(zero)}) / {_number(unit)}")
+    return ramps
 
 
 def _numbers(values: Vector) -> str:
