@@ -164,8 +164,8 @@ def test_the_interval_of_a_fit_is_wider_if_folds_agree_by_chance() -> None:
         for each in (None, folds)
     )
     assert (fitted.gain, fitted.probability) == (kept.gain, kept.probability)
-    # The variance of a fit is 5 / 4 of that of the mean of the queries.
-    spread = np.sqrt(np.log(1 + 5 / 4 * 0.1**2 / 100 / kept.gain**2))
+    # Nadeau and Bengio: 5 (1 / 5 + 1 / 4) of the variance of a mean. Queries count as 1.25 of it.
+    spread = np.sqrt(np.log(1 + (2.25 - 1.25) * 0.1**2 / 100 / kept.gain**2))
     low, high = lognorm(spread, scale=kept.gain).ppf([0.05, 0.95])
     assert fitted.low == pytest.approx(
         kept.gain - np.hypot(kept.gain - kept.low, kept.gain - low), rel=1e-9

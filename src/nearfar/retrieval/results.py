@@ -270,15 +270,15 @@ class SearchComparison(ResultsTable[SearchResult]):
 
         Fits to other queries gain more or less, but rarely lose what others gain: their gains vary
         by a factor (lognormal). Their variance is that between folds. Five folds often show none
-        by chance; it is at least what folds of queries imply that share most of what they learn
-        from (Nadeau, Bengio 2003). Both intervals are joined by the squares of their distances from
-        the gain (MOVER; Zou, Donner 2008). The probability is that adapters help on average: it
-        needs no more than the queries.
+        by chance; with that of the queries, it is at least the variance of cross-validation
+        (Nadeau, Bengio 2003). Both intervals are joined by the squares of their distances from the
+        gain (MOVER; Zou, Donner 2008). The probability is that adapters help on average: it needs
+        no more than the queries.
         """
         difference, k = self._difference(result, self.untouched), self.n_folds
         if k < 2:
             return expected
-        least = k / (k - 1) * float(difference.var()) / len(difference)
+        least = (1 + k / (k - 1) - NDCG.gain_noise) * float(difference.var()) / len(difference)
         variance = max(fit_variance(difference, result.counted_folds), least)
         quantile, gain = float(ndtri((1 + CONFIDENCE) / 2)), expected.gain
         below = above = quantile * variance**0.5
