@@ -278,7 +278,8 @@ class SearchComparison(ResultsTable[SearchResult]):
         difference, k = self._difference(result, self.untouched), self.n_folds
         if k < 2:
             return expected
-        least = (1 + k / (k - 1) - NDCG.gain_noise) * float(difference.var()) / len(difference)
+        least = 1 + k / (k + self.left_out - 1) - NDCG.gain_noise
+        least *= float(difference.var()) / len(difference)
         variance = max(fit_variance(difference, result.counted_folds), least)
         quantile, gain = float(ndtri((1 + CONFIDENCE) / 2)), expected.gain
         below = above = quantile * variance**0.5
