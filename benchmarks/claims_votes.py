@@ -45,6 +45,10 @@ SPLITS = 20
 N_NEIGHBORS = 3
 LEVELS = (0.01, 0.05)
 MOST_ROWS = 1000
+FEWEST_ROWS = 100
+"""In a bin that is shown."""
+NEAR = 0.03
+ONE_SIDED = 1.645
 Row = dict[str, Any]
 
 
@@ -204,6 +208,7 @@ def table(rows: list[Row]) -> str:
     for name in (name for name in learners() if any(what.startswith(name) for what in by)):
         lines += ["", f"| {name} | {head}", rule]
         lines += [claim_line(what, by[what]) for what in by if what.startswith(f"{name}: ")]
+    lines += ["", deviations([these for these in by.values() if "bins" in these[0]])]
     found = {what.partition(": ")[2]: by[what] for what in by if what.startswith("strangers: ")}
     columns = ("false alarms", "found", "isolation forest", "LOF")
     titles = " | ".join(f"{100 * level:g} %: {each}" for level in LEVELS for each in columns)
@@ -225,9 +230,33 @@ def claim_line(what: str, rows: list[Row]) -> str:
     cells = []
     for n, claimed, right in (bins.sum(axis=0), *bins):
         cells += (
-            [f"{100 * claimed / n:.1f} %", f"{100 * right / n:.1f} %"] if n >= 100 else ["", ""]
+            [f"{100 * claimed / n:.1f} %", f"{100 * right / n:.1f} %"]
+            if n >= FEWEST_ROWS
+            else ["", ""]
         )
     return f"| {what.partition(': ')[2]} | {len(rows)} | {' | '.join(cells)} |"
+
+
+def deviations(found: list[list[Row]]) -> str:
+    """Count the bins that are off by more than `NEAR`, and by more than noise explains.
+
+    Rows of one draw share what was learned, and those of splits repeat: the standard error comes
+    from the spread over draws.
+    """
+    ratios = []
+    for rows in found:
+        for n, claimed, right in np.moveaxis(np.array([row["bins"] for row in rows]), 0, -1):
+            if n.sum() >= FEWEST_ROWS and len(n) > 1:
+                off = (claimed - right).sum() / n.sum()
+                error = (claimed - right - off * n).std(ddof=1) * np.sqrt(len(n)) / n.sum()
+                ratios.append([off, (abs(off) - NEAR) / error])
+    off, excess = np.reshape(ratios, (-1, 2)).T
+    low, high = (int((excess[off * sign > 0] > ONE_SIDED).sum()) for sign in (-1, 1))
+    return (
+        f"Of {len(off)} bins, {int((abs(off) > NEAR).sum())} are off by more than "
+        f"{100 * NEAR:g} points. By more than that beyond noise (one-sided, 5 %), {low} state too "
+        f"little and {high} too much."
+    )
 
 
 def stranger_means(rows: list[Row]) -> list[float]:

@@ -154,6 +154,8 @@ def main() -> None:
         for size in sizes:
             rows.append(run("Cranfield", side, data, splits, size))
             show(rows[-1])
+    rows.append(run('Cranfield, `answers="seen"`', "query", data, splits, sizes[-1], "seen"))
+    show(rows[-1])
     for seed in range(1 if arguments.toy else 3):
         Q, X, relevance, unseen = clinc(seed, 10 if arguments.toy else None)
         split = [(np.flatnonzero(~unseen), np.flatnonzero(unseen))]

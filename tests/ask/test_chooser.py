@@ -220,6 +220,26 @@ def test_people_of_weight_0_say_nothing(vectors):
     assert both.triplets().weight.sum() == 8
 
 
+@pytest.mark.parametrize(("flipped", "same"), [("judging", True), ("chosen", False)])
+def test_answers_that_judge_do_not_choose(flipped, same):
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    asked = []
+    for flip in (False, True):
+        chooser, keys = Chooser(X, repeat_share=0.2, random_state=0), []
+        random = np.random.default_rng(1)
+        for number in range(60):
+            question, side = chooser.next(), random.random() < 0.5
+            judging = question.origin != "chosen"
+            # The first chosen question has only random ones to go by.
+            if flip and number > 10 and judging == (flipped == "judging"):
+                side = not side
+            chooser.add(question, "left" if side else "right")
+            keys.append(question)
+        asked.append(keys)
+    assert {question.origin for question in asked[0][11:]} == {"chosen", "random", "repeat"}
+    assert (asked[0] == asked[1]) == same
+
+
 def test_a_person_whose_repeats_disagree_weighs_less():
     X = np.random.default_rng(0).normal(size=(60, 5))
     chooser = Chooser(X, random_state=0)

@@ -446,6 +446,17 @@ class TestReplacedMetrics:
 def test_without_a_comparison_the_method_says_what_to_expect(run):
     result = run("learn", "iris.csv", *LABELS, *NCA_ONLY, "--no-comparison")
     assert "On new data, expect error " in result.stdout
+    assert "Columns were prepared on all rows" not in result.stdout
+
+
+def test_what_is_expected_of_prepared_columns_may_be_too_good(run, folder):
+    lines = (folder / "iris.csv").read_text().splitlines()
+    rows = [f"{line},{'pot' if place % 3 else 'bed'}" for place, line in enumerate(lines[1:])]
+    (folder / "grown.csv").write_text("\n".join([f"{lines[0]},grown", *rows]) + "\n")
+    result = run("learn", "grown.csv", *LABELS, *NCA_ONLY, "--no-comparison")
+    expected, prepared = result.stdout.split("On new data, expect error ")[1].splitlines()[:2]
+    assert expected.endswith("without learning.")
+    assert prepared.startswith("Columns were prepared on all rows, so that this may be a little ")
 
 
 @pytest.mark.parametrize(

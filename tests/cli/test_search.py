@@ -192,7 +192,8 @@ def test_adapt_in_python(weights: Floats, adapting: Any) -> None:
     adapted.report("d.html", title="Searches")
     assert "<h1>Searches</h1>" in Path("d.html").read_text()
     arrays = np.load("q.npz")["Q"], np.load("d.npz")["X"], adapted.data.relevance
-    assert str(nearfar.adapt(*arrays, cv=2, learn=False)) == str(adapted.comparison)
+    # The tables also have times, which differ.
+    assert nearfar.adapt(*arrays, cv=2, learn=False).verdict == adapted.verdict
 
 
 def test_adapt_in_python_saves_nothing_that_does_not_help(weights: Floats, adapting: Any) -> None:

@@ -4,11 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import lognorm
 from sklearn.frozen import FrozenEstimator
 
 from nearfar import Relevance, RetrievalAdapter, compare_retrieval
+from nearfar.comparison import Category
+from nearfar.comparison.gains import expected_gains, observe_rows
+from nearfar.evaluate.measures import NDCG
 from nearfar.metrics.points import unit_length
-from nearfar.retrieval import JudgedRanking, search
+from nearfar.retrieval import JudgedRanking, SearchComparison, SearchResult, search
 from nearfar.retrieval.unseen_documents import unseen_folds
 from nearfar.runtime.notes import collecting_notes
 from nearfar.typing import Array
@@ -123,10 +127,52 @@ def test_intervals_allow_for_the_luck_of_one_fit() -> None:
     X = rng.normal(size=(100, 8))
     Q = np.repeat(X[:40], 4, axis=0) + 5.0 + 0.01 * rng.normal(size=(160, 8))
     relevance = Relevance(np.arange(160), np.arange(160) // 4)
-    seen = compare_retrieval(Q, X, relevance, Lucky(np.full(8, 5.0))).verdict.seen
-    assert seen is not None
-    assert seen.low < 0.01
-    assert seen.high > 0.99 * (1 - seen.before)
+    found = compare_retrieval(Q, X, relevance, Lucky(np.full(8, 5.0))).verdict
+    assert found.seen is not None
+    assert found.seen.low < 0.01
+    assert found.seen.high > 0.99 * (1 - found.seen.before)
+    # It helps on average, and no fit loses; the one in use may gain everything or little.
+    assert found.category is Category.CLEARLY_BETTER
+    assert 0 < found.low < 0.05
+    assert found.high == 1 - found.before
+
+
+def test_the_interval_of_an_adapter_that_is_not_fitted_again_is_that_of_the_queries() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 8))
+    Q = X[:60] + rng.normal(size=(60, 8)) + 1.0
+    relevance, lucky = Relevance(np.arange(60), np.arange(60)), Lucky(np.ones(8))
+    lucky.lucky = True
+    with collecting_notes():
+        found = compare_retrieval(Q, X, relevance, FrozenEstimator(lucky), score="cosine")
+    observed = observe_rows(found.difference(found["adapted"]), NDCG.gain_noise)
+    loss = 1 - found.verdict.before
+    assert [found.gains["adapted"]] == expected_gains([observed], loss, NDCG.spreads)
+
+
+def test_the_interval_of_a_fit_is_wider_if_folds_agree_by_chance() -> None:
+    """Five folds that gain the same do not show that a fit to other queries would."""
+    before = np.full(100, 0.5)
+    after = before + np.tile([0.0, 0.2], 50)
+    folds, ranking = np.repeat(np.arange(5), 20), search(np.eye(100), np.eye(100), 1)
+    results = [
+        SearchResult(name, ranking, {"nDCG@10": values}, folds=folds)
+        for name, values in (("untouched", before), ("adapted", after))
+    ]
+    kept, fitted = (
+        SearchComparison(results, folds=each, headroom=1.0, n_documents=100).gains["adapted"]
+        for each in (None, folds)
+    )
+    assert (fitted.gain, fitted.probability) == (kept.gain, kept.probability)
+    # Nadeau and Bengio: 5 (1 / 5 + 1 / 4) of the variance of a mean. Queries count as 1.25 of it.
+    spread = np.sqrt(np.log(1 + (2.25 - 1.25) * 0.1**2 / 100 / kept.gain**2))
+    low, high = lognorm(spread, scale=kept.gain).ppf([0.05, 0.95])
+    assert fitted.low == pytest.approx(
+        kept.gain - np.hypot(kept.gain - kept.low, kept.gain - low), rel=1e-9
+    )
+    assert fitted.high == pytest.approx(
+        kept.gain + np.hypot(kept.high - kept.gain, high - kept.gain), rel=1e-9
+    )
 
 
 def test_folds_for_unseen_documents_share_none() -> None:

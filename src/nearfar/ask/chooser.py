@@ -9,6 +9,9 @@ asked count as answered, so that several people get different questions.
 A share of the questions is drawn at random from all triples. Only these judge: answers to chosen
 questions are harder than others, and agreement with them says little. Another share repeats random
 questions that were answered before, with the sides exchanged, to the same person or to another.
+With vectors, neither has a say in what is asked next: questions that follow from an answer tell
+what it was, and a fit to their answers predicts it too well (isotropic people of
+benchmarks/ask_claims.py: 1.7 points).
 
 "Can't tell" is an answer that is half either way. Answers that contradict each other all count.
 
@@ -44,7 +47,7 @@ from nearfar.constraints import Pairs, Triplets
 from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
 from nearfar.typing import Floats, Ints, Vector
 
-VERSION = "1"
+VERSION = "2"
 """Stored with every answer; it changes whenever questions are chosen in another way."""
 
 # Of candidates: enough for 600 different ones, while one search stays short.
@@ -282,7 +285,9 @@ class Chooser:
             self._forget()
 
     def learn(self, *, anew: bool = False) -> None:
-        """Fit the model to all answers, if there are new ones; `next` does it too.
+        """Fit the model that chooses, if there are new answers; `next` does it too.
+
+        With vectors, it learns from chosen questions only, as soon as there are any.
 
         Parameters
         ----------
@@ -292,7 +297,11 @@ class Chooser:
         if not anew and self._learned == len(self.judgements):
             return
         self._answers.follow(self.judgements)
-        (self.model.learn_anew if anew else self.model.learn)(*self._answers.arrays)
+        index, y, weight = self._answers.arrays
+        chosen = np.array([j.question.origin == CHOSEN for j in self.judgements])
+        if self.X is not None and chosen.any():
+            weight = weight * chosen
+        (self.model.learn_anew if anew else self.model.learn)(index, y, weight)
         self._learned = len(self.judgements)
 
     def _forget(self) -> None:

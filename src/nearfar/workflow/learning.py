@@ -35,7 +35,7 @@ from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
 from nearfar.typing import Array
 from nearfar.workflow.checkpoint import FitCheckpoint, can_continue
-from nearfar.workflow.comparing import compare_table
+from nearfar.workflow.comparing import compare_table, features_of
 from nearfar.workflow.fitting import (
     MethodFit,
     Progress,
@@ -371,6 +371,11 @@ class Learned:
         yield f"Learned from all rows in {self.fit.seconds:.2f} s{self.fit.detail}."
         if self.fit.expected is not None and self.comparison is None:
             yield f"On new data, expect {self.fit.expected}."
+            if features_of(self.table) is not None:
+                yield (
+                    "Columns were prepared on all rows, so that this may be a little too good; "
+                    "the comparison prepares them inside the folds."
+                )
         why = "" if self.comparison is None else f", as recommended for {self.compared_goal}"
         if self.choice.named:
             why = f", as asked with {option('method')}"
