@@ -170,7 +170,8 @@ class GoalComparison:
             y = self.numbers[scored]
             units = None if self._units is None else self._units[scored]
             unit = (y - y.mean()) ** 2
-            return ratio_interval(losses[scored], unit / (unit.mean() or 1.0), groups=units)
+            unit /= unit.mean() or 1.0
+            return ratio_interval(losses[scored], unit, groups=units, noise=self.noise)
         if self._units is None or not scored.any():
             return value_interval(losses[scored], self.noise)
         mean = float(losses[scored].mean())

@@ -95,7 +95,9 @@ def _by_labels(
         measured = {}
         for measure, unit in ((R2, spread / (spread.mean() or 1.0)), (MAE, np.ones(len(new)))):
             losses = found.losses[measure.name]
-            low, high = sorted(map(measure.value, ratio_interval(losses, unit)))
+            low, high = sorted(
+                map(measure.value, ratio_interval(losses, unit, noise=measure.noise))
+            )
             name, value = f"{n_neighbors}-NN {measure.label}", measure.value(float(losses.mean()))
             measured[name] = MeasuredValue(value, False, (low, high))
         return measured

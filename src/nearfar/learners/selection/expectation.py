@@ -67,11 +67,9 @@ _BEYOND = 2.0
 # all folds share them.
 _VOTER_NOISE = 1.3
 
-# The same ratio for squared errors of numbers, and variances of the logarithms of the means of
-# squared and absolute errors, relative to those of independent rows. They were set on 80 draws of
-# each regime of `benchmarks/claims_numbers.py`, whose results are of others.
+# The same ratio for squared errors of numbers, set on 80 draws of each regime of
+# `benchmarks/claims_numbers.py`, whose results are of others.
 _SQUARES_FALL = 0.9
-_NUMBER_NOISE = {2: 2.0, 1: 1.3}
 
 # The most rows to rank among: a ranking of all of them takes seconds.
 _LARGEST_GALLERY = 10_000
@@ -300,7 +298,11 @@ def expect_numbers(folds: Sequence[Fold], n_rows: int, k: int) -> Expected:
     extrapolated = _extrapolated(folds, n_rows, k, losses)
     for (power, unit), of_metrics in zip(units.items(), extrapolated, strict=True):
         levels = [(level / float(unit.mean()), own) for level, own, _ in of_metrics]
-        settings: Any = {"rows": unseen, "groups": groups, "noise": _NUMBER_NOISE[power]}
+        settings: Any = {
+            "rows": unseen,
+            "groups": groups,
+            "noise": (R2 if power == 2 else MAE).noise,
+        }
         found.append([(v, *ratio_interval(own, unit, ratio=v, **settings)) for v, own in levels])
     shares, (plain_mae, learned_mae) = found
     plain, learned = ((1 - value, 1 - high, 1 - low) for value, low, high in shares)
