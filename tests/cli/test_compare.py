@@ -58,6 +58,7 @@ def test_the_default_budget(run, monkeypatch):
 
 def test_the_next_command_learns_what_is_recommended(run, folder):
     options = [*LABELS, "--method", "rca", "--folds", 2, "--seed", 1, "--budget", "600s"]
+    options += ["--neighbors", 3]
     result = run("compare", "iris.csv", *options)
     first, second = result.stdout.splitlines()[-2:]
     found = Path("iris.safetensors")

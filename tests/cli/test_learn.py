@@ -107,7 +107,7 @@ class TestAuto:
         np.testing.assert_allclose(metric.distances(X[:9]), expected.distances(X[:9]), atol=1e-9)
 
     def test_a_tie_goes_to_the_baseline(self, run, document, folder):
-        options = [*noise(), *NCA_ONLY]
+        options = [*noise(seed=1), *NCA_ONLY]
         result = run("learn", *options, "--checkpoint", "kept")
         assert "keep Euclidean distance" in result.stdout
         assert not list(folder.glob("kept*"))
@@ -203,7 +203,7 @@ class TestNumbers:
         assert boosting["r2"] > 0.8
         result = run("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 2)
         assert "150 rows x 3 features, numbers from 0.1 to 2.5" in result.stdout
-        assert "3-NN R² ± std over 2 folds" in result.stdout
+        assert "k-NN R² ± std over 2 folds" in result.stdout
 
     def test_of_arrays(self, run, folder):
         np.save(folder / "numbers.npy", np.linspace(0.0, 1.0, 150))
@@ -286,7 +286,6 @@ def test_triplets(document, folder, iris):
     table = pl.read_csv("triplets.csv").to_numpy()
     expected = BoostMetric(random_state=0).fit(iris[0], Triplets(table)).metric_.L
     np.testing.assert_array_equal(Metric.load(folder / "iris.safetensors").L, expected)
-    assert found["held_out"] is None
     compared = found["comparison"]
     assert (compared["n_folds"], compared["n_triplets"]) == (3, len(table))
     accuracy = {method["name"]: method["triplet_accuracy"] for method in compared["methods"]}

@@ -16,7 +16,7 @@ X, Y = make_friedman1(200, n_features=7, noise=0.5, random_state=0)
 
 @pytest.fixture(scope="module")
 def found():
-    return compare(X, Y, [MLKR(random_state=0)])
+    return compare(X, Y, [MLKR(random_state=0)], n_neighbors=3)
 
 
 def test_euclidean_distance_against_scikit_learn(found):
@@ -102,7 +102,8 @@ def test_intervals_hold():
     truth = np.mean(truths)
     for _ in range(200):
         x = rng.normal(size=(100, 2))
-        goal = compare(x, x[:, 0] + rng.normal(size=100), [], classifiers=False).goals["regression"]
+        y = x[:, 0] + rng.normal(size=100)
+        goal = compare(x, y, [], n_neighbors=3, classifiers=False).goals["regression"]
         (result,) = [each for each in goal.results if each.name == UNSCALED]
         low, high = goal.interval(result)
         held += low <= truth <= high
