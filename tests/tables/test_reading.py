@@ -300,7 +300,7 @@ def test_numbers_and_classes(folder):
     Path("x.csv").write_text("a,y\n" + "".join(f"{i / 7},{i % 40}\n" for i in range(160)))
     table = read_table("x.csv", label="y")
     assert (table.kind, table.y.dtype.kind) == ("numbers", "f")
-    said = "took the labels as numbers to predict: 40 different values; if they are classes, use"
+    said = "Took the labels as numbers to predict: 40 different values; if they are classes, use"
     assert f"{said} numbers=False." in [note.text for note in table.notes]
     assert read_table("x.csv", label="y", numbers=False).kind == "labels"
     Path("z.csv").write_text("a,y\n1,0.5\n2,0.7\n")
