@@ -52,6 +52,7 @@ from nearfar.learners.selection.auto import AutoMetric as AutoMetric
 from nearfar.metrics.gated import GatedMetric as GatedMetric
 from nearfar.metrics.metric import Metric as Metric
 from nearfar.neighbors import MetricNeighborsClassifier as MetricNeighborsClassifier
+from nearfar.neighbors import MetricNeighborsRegressor as MetricNeighborsRegressor
 from nearfar.retrieval import Relevance as Relevance
 from nearfar.retrieval import RetrievalAdapter as RetrievalAdapter
 from nearfar.retrieval import compare_retrieval as compare_retrieval

@@ -108,7 +108,7 @@ ERRORS = {
     "no such label": ("iris.csv", {"label": "kind"}, "no column 'kind'; it has a, .*species"),
     "no such column": ("iris.csv", {"label": "species", "drop": ["q"]}, "no column 'q'"),
     "label dropped": ("iris.csv", {"label": "name", "drop": ["name"]}, "cannot be dropped"),
-    "decimal labels": ("decimal.csv", {"label": "y"}, "decimal numbers"),
+    "decimal labels": ("decimal.csv", {"label": "y", "numeric": False}, "decimal numbers"),
     "infinite": ("inf.parquet", {"label": "y"}, "Column z: 'inf' in row 1 .* not a finite number"),
     "a cell": (
         "cell.csv",
@@ -287,7 +287,6 @@ def test_a_frame_is_learned_from_saved_and_reported(tmp_path):
         ("x.json", "[]", "Write an object per line, and name it .jsonl"),
         ("x.csv", "My data\na,label\n1,p\n", "must name all columns, with nothing above it"),
         ("x.csv", 'a,label\n1,"p\n2,q"x\n3,"r,s\n', "look for quotes that are not closed"),
-        ("x.csv", "a,label\n1,0.5\n2,0.7\n", "a method that learns from numbers, such as mlkr"),
         ("x.csv", "a,label,group\n1,p,\n2,q,1\n", "1 row of .* without a group in column group"),
     ],
 )
@@ -295,6 +294,21 @@ def test_files_of_newcomers(folder, name, content, message):
     Path(name).write_text(content)
     with pytest.raises(TableError, match=message):
         read_table(name, label="label", group="group" if "group" in content else None)
+
+
+def test_numbers_and_classes(folder):
+    Path("x.csv").write_text("a,y\n" + "".join(f"{i / 7},{i % 40}\n" for i in range(160)))
+    table = read_table("x.csv", label="y")
+    assert (table.kind, table.y.dtype.kind) == ("numbers", "f")
+    said = "Took the labels as numbers to predict: 40 different values; if they are classes, use"
+    assert f"{said} numbers=False." in [note.text for note in table.notes]
+    assert read_table("x.csv", label="y", numbers=False).kind == "labels"
+    Path("z.csv").write_text("a,y\n1,0.5\n2,0.7\n")
+    with pytest.raises(TableError, match="a method that learns from numbers, such as mlkr"):
+        read_table("z.csv", label="y", numbers=False)
+    integers = np.arange(160) % 40
+    assert read_table(np.eye(160), label=integers).kind == "labels"
+    assert read_table(np.eye(160), label=integers, numbers=True).kind == "numbers"
 
 
 def test_a_folder(folder):
