@@ -45,7 +45,7 @@ RESULTS = Path(__file__).parent / "results" / "claims.jsonl"
 DRAWS = 200
 FRESH = 4000
 FRESH_CLASSES = 200
-CANDIDATES = ("RCA", "LDA", "GMML", "DRMetric", "NCA")
+CANDIDATES = ("RCA", "LDA", "GMML", "DRMetric", "NCA", "ForestMetric", "PiecewiseMetric")
 TARGETS = ("fmr<=0.05", "precision>=0.9")
 PREVALENCE = 0.5
 SURE = 0.9
@@ -217,7 +217,8 @@ def expected(draw: Draw) -> Row | None:
     found = auto.expected_
     if found is None:
         return None
-    truth = knn_error(auto.metric_, draw.X, draw.y, draw.fresh, draw.y_fresh)
+    fresh = draw.fresh, draw.y_fresh
+    truth = knn_error(auto.metric_, draw.X, draw.y, *fresh, n_neighbors=auto.n_neighbors_)
     return {"value": found.value, "low": found.low, "high": found.high, "truth": truth}
 
 
@@ -254,7 +255,7 @@ def losses(draw: Draw, name: str | None) -> Scores:
         X, fresh = scaler.transform(X), scaler.transform(fresh)
     groups = draw.groups if draw.counted is None else draw.counted
     distance = method.fit_to(X, draw.y, groups)
-    return score_distance(distance, (X, draw.y), (fresh, draw.y_fresh), n_neighbors=3)
+    return score_distance(distance, (X, draw.y), (fresh, draw.y_fresh), n_neighbors="auto")
 
 
 def verifier(target: str) -> PairVerifier:
