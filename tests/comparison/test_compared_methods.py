@@ -142,7 +142,8 @@ def test_the_documentation_names_the_default_learners():
         DEFAULT_LEARNERS
     )
     assert judged.split("; ")[0].split(", ") == ["LSML", "ITML"]
-    assert (*DEFAULT_LEARNERS, "LSML", "ITML") == DEFAULT_JUDGEMENT_LEARNERS
+    assert judged.split("; ")[1] == "for numbers MLKR"
+    assert (*DEFAULT_LEARNERS, "LSML", "ITML", "MLKR") == DEFAULT_JUDGEMENT_LEARNERS
 
 
 def test_lda_with_a_column_that_tells_the_class(rng):

@@ -209,7 +209,10 @@ BAD = {
         "none of them among its training",
     ),
     "no time of its own": ({"budget": float("nan")}, "budget must be"),
-    "not classes": ({"y": np.linspace(0, 1, 10)}, "Unknown label type"),
+    "not classes": (
+        {"y": np.linspace(0, 1, 10), "numbers": False},
+        "Unknown label type",
+    ),
 }
 
 

@@ -68,8 +68,9 @@ class AutoMetric(ShowsFit, MetricLearner):
         no rows vote.
     leaderboard_ : list of dict
         What became of each candidate: its mean log-likelihood of held-out data, alone with
-        Euclidean distance, its number of iterations, its weight, the seconds it took, and a note
-        if it was left out. The best one comes first.
+        Euclidean distance (of numbers, minus their mean squared error as a share of the variance),
+        its number of iterations, its weight, the seconds it took, and a note if it was left out.
+        The best one comes first.
     expected_ : Expected or None
         What to expect on new data: the measure on data that played no part, the number of rows and
         classes that it is for, its 90 % interval, and the same for Euclidean distance. None if
