@@ -46,7 +46,7 @@ class AutoMetric(ShowsFit, MetricLearner):
     goal : {"classification", "ranking", "regression"}, default="classification"
         What y is for: nearest neighbours of the right class, as many of the class as possible among
         the first, or numbers to predict. Numbers that are not whole, and floats of more than 30
-        values with fewer than five rows each, are predicted with any goal.
+        values, most with fewer than five rows, are predicted with any goal.
     form : {"any", "linear"}, default="any"
         Whether the metric may bend. "linear" is for what needs one matrix, such as `components_`
         and SQL; so is `n_components`. Trees are not tried if there are fewer rows than features.
