@@ -147,7 +147,7 @@ def test_a_gated_metric(run, document):
 def test_a_kernel(run, iris):
     kernel = MaxMarginMetric(kernel="rbf", n_basis=10, random_state=0)
     kernel.fit(*iris).metric_.save("kernel")
-    assert "Kernel: rbf" in run("show", "kernel").stdout
+    assert "Before the linear map: rbf" in run("show", "kernel").stdout
 
 
 def test_trees_and_pieces_have_shares_of_columns(run, document, iris):
@@ -156,7 +156,7 @@ def test_trees_and_pieces_have_shares_of_columns(run, document, iris):
     metric = Metric.sum([Metric(np.eye(4)), forest, PiecewiseMetric().fit(X, y).metric_])
     save_learned(metric, Path("bent.safetensors"), X)
     text = run("show", "bent.safetensors").stdout
-    assert "Kernel: linear and leaves and pieces." in text
+    assert "Before the linear map: linear + leaves + pieces." in text
     assert "Leading directions" not in text
     (found,) = document("show", "bent.safetensors")["metrics"]
     expected = feature_importances(metric, X)

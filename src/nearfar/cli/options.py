@@ -72,7 +72,7 @@ Numbers = Annotated[
     typer.Option(
         "--numbers/--classes",
         help="The labels are numbers to predict, or classes [default: numbers if some are not "
-        "whole, or if there are more than 30 values with fewer than five rows each].",
+        "whole, or if there are more than 30 values, most with fewer than five rows].",
         show_default=False,
     ),
 ]

@@ -125,7 +125,7 @@ def _show(document: dict[str, Any]) -> None:
         return
     if "kernel" in document:
         shares = "" if "features" in document else "; single features have no weights"
-        say(f"Kernel: {document['kernel']}{shares}.")
+        say(f"Before the linear map: {document['kernel']}{shares}.")
     if "features" in document:
         _show_shares(document)
     if document.get("text"):

@@ -44,7 +44,7 @@ DEFAULT_LEARNERS = tuple(cls.__name__ for cls in _COMPARED if cls.compared_on_la
 """`AutoMetric`, the methods of the papers, LMNN and NCA, and closed forms, which cost little."""
 
 DEFAULT_JUDGEMENT_LEARNERS = tuple(cls.__name__ for cls in _COMPARED)
-"""For triplets and pairs, of these the ones that learn from them."""
+"""For triplets, pairs and numbers, of these the ones that learn from them."""
 
 ANY_SUPERVISION = ("labels", "numbers", "pairs", "triplets")
 

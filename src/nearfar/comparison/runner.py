@@ -100,7 +100,7 @@ def compare(
         test rows it is the best one for the other half.
     numbers : bool, optional
         Whether y has numbers to predict, not classes; by default if they are not all whole, or
-        floats of more than 30 values with fewer than five rows each.
+        floats of more than 30 values, most with fewer than five rows.
     classifiers : bool, default=True
         Whether logistic regression (ridge regression for numbers) and gradient boosting predict the
         same test rows. They are no

@@ -34,7 +34,8 @@ from nearfar.typing import Array, Floats, Ints, Vector
 Kind = Literal["labels", "numbers", "triplets", "pairs", "chunklets", "nothing"]
 By = Literal["rows", "classes"]
 
-# Whole numbers of more values than this, with fewer rows for each, are hardly codes of classes.
+# Whole numbers of more values than this, most of them with fewer rows, are hardly codes of classes:
+# a few prices are frequent, and most are rare.
 _MOST_CLASSES, _FEWEST_ROWS = 30, 5
 
 
@@ -292,7 +293,7 @@ def are_numbers(y: object) -> bool:
     """Tell whether y has numbers to predict, not classes.
 
     These are floats that are not all whole, as for scikit-learn, or whole ones of more than 30
-    values with fewer than five rows each. Integers are classes.
+    values, most with fewer than five rows. Integers are classes.
 
     Examples
     --------
@@ -305,8 +306,8 @@ def are_numbers(y: object) -> bool:
     values = np.asarray(y)
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return False
-    n_values = len(np.unique(values))
-    many = n_values > max(_MOST_CLASSES, values.size / _FEWEST_ROWS)
+    counts = np.unique(values, return_counts=True)[1]
+    many = len(counts) > _MOST_CLASSES and bool(np.median(counts) < _FEWEST_ROWS)
     return many or bool((values % 1).any())
 
 

@@ -19,7 +19,7 @@ class FeatureMap(Protocol):
     """A map from points to the features of a linear map."""
 
     @property
-    def kernel(self) -> Any:
+    def kind(self) -> str:
         """What it is, in a word."""
 
     @property
@@ -76,9 +76,9 @@ class SideBySide:
             raise ValueError("Maps side by side must be for the same features.")
 
     @property
-    def kernel(self) -> str:
+    def kind(self) -> str:
         """The kinds of maps."""
-        return " and ".join("linear" if each is None else str(each.kernel) for each in self.maps)
+        return " + ".join("linear" if each is None else each.kind for each in self.maps)
 
     @property
     def n_components(self) -> int:

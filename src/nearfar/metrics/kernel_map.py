@@ -54,6 +54,8 @@ class KernelMap:
     center: Vector
     scale: Vector
 
+    kind = "kernel"
+
     def __post_init__(self) -> None:
         n_basis, n_features = self.points.shape
         if self.whitening.shape != (n_basis, n_basis):

@@ -135,7 +135,7 @@ class LeafMap:
     scale: Vector
     importances: Vector
 
-    kernel = "leaves"
+    kind = "leaves"
 
     def __post_init__(self) -> None:
         basis, n_trees = np.asarray(self.basis, dtype=np.int32), len(self.forest.roots)

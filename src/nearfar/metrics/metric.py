@@ -290,7 +290,7 @@ class Metric(MetricLearnNames):
     def _exported(self, *kinds: str) -> LinearMap:
         """Return the map after maps of these kinds, or `linear_map` if it has none or others."""
         maps = side_by_side(self.kernel_map)
-        if self.kernel_map is None or any(m is not None and m.kernel not in kinds for m in maps):
+        if self.kernel_map is None or any(m is not None and m.kind not in kinds for m in maps):
             return self.linear_map
         b = np.zeros(self.n_components)
         return LinearMap(self.L, b, self.unit_rows, self.feature_names, maps)
@@ -306,7 +306,9 @@ class Metric(MetricLearnNames):
         return self.L.shape[0]
 
     def __repr__(self) -> str:
-        kernel = "" if self.kernel_map is None else f" -> {self.kernel_map.n_components} (kernel)"
+        kernel = ""
+        if self.kernel_map is not None:
+            kernel = f" -> {self.kernel_map.n_components} ({self.kernel_map.kind})"
         unit = " of unit length" if self.unit_rows else ""
         return f"<Metric: {self.n_features} features{unit}{kernel} -> {self.n_components}>"
 

@@ -108,7 +108,7 @@ def explain_pair(
     for each in side_by_side(part.kernel_map):
         width = part.n_features if each is None else each.n_components
         block = terms[start : start + width]
-        name = "linear" if each is None else str(each.kernel)
+        name = "linear" if each is None else each.kind
         parts[name] = parts.get(name, 0.0) + float(block.sum())
         if isinstance(each, LeafMap):
             forests.append(each)

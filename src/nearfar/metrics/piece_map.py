@@ -49,7 +49,7 @@ class PieceMap:
     center: Vector
     scale: Vector
 
-    kernel = "pieces"
+    kind = "pieces"
 
     def __post_init__(self) -> None:
         vars(self)["column"] = np.asarray(self.column).astype(np.intp)

@@ -97,7 +97,7 @@ def read_table(
         Whether missing values are filled in; otherwise they are errors.
     numbers : bool, optional
         Whether labels are numbers to predict, not classes. By default if some are not whole, or if
-        there are more than 30 values with fewer than five rows each; in an array of integers,
+        there are more than 30 values, most with fewer than five rows; in an array of integers,
         which are classes, never.
     metric : Metric, optional
         The metric whose features are wanted.

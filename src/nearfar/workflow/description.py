@@ -69,7 +69,7 @@ def _part(
         "eigenvalues": values.tolist(),
     }
     if metric.kernel_map is not None:
-        document["kernel"] = str(metric.kernel_map.kernel)
+        document["kernel"] = str(getattr(metric.kernel_map, "kernel", metric.kernel_map.kind))
         if importance is None:
             return document
     if metric.is_zero:

@@ -29,6 +29,7 @@ LINEAR = ["MLKR", "InverseCovariance"]
         (np.arange(31), False),
         (np.repeat(np.arange(40.0), 4), True),
         (np.repeat(np.arange(40.0), 5), False),
+        (np.append(np.arange(40.0), np.zeros(400)), True),
         ([0.5, np.nan], False),
         (["0.5", "1"], False),
         (None, False),

@@ -106,13 +106,13 @@ def write_numpy(
         steps = [_UNIT] if linear_map.unit_rows else []
         parts, kinds = [], []
         for number, each in enumerate(linear_map.maps):
-            kinds.append("linear" if each is None else each.kernel)
+            kinds.append("linear" if each is None else each.kind)
             held = {} if each is None else dict(vars(each))
             held.pop("importances", None)
             held |= vars(held.pop("forest")) if "forest" in held else {}
             arrays |= {f"{name}_{number}": array for name, array in held.items()}
             given = ", ".join(f"{name}={name}_{number}" for name in held)
-            parts.append("X" if each is None else f"{each.kernel}(X, {given})")
+            parts.append("X" if each is None else f"{each.kind}(X, {given})")
         if suffix == ".npz":
             arrays |= {} if names is None else {"feature_names": np.array(names)}
             arrays |= {"maps": np.array(kinds)} if kinds else {}

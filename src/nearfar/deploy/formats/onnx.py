@@ -66,7 +66,7 @@ def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) 
         name = f"map{number}"
         if each is None:
             features.append(rows)
-        elif each.kernel == "leaves":
+        elif each.kind == "leaves":
             trees = _trees(each, dtype, onnx.numpy_helper.from_array)
             counts = node("TreeEnsembleRegressor", [rows], f"{name}k", domain="ai.onnx.ml", **trees)
             if dtype == "float64":

@@ -46,7 +46,7 @@ class AutoMetric(ShowsFit, MetricLearner):
     goal : {"classification", "ranking", "regression"}, default="classification"
         What y is for: nearest neighbours of the right class, as many of the class as possible among
         the first, or numbers to predict. Numbers that are not whole, and floats of more than 30
-        values with fewer than five rows each, are predicted with any goal.
+        values, most with fewer than five rows, are predicted with any goal.
     form : {"any", "linear"}, default="any"
         Whether the metric may bend. "linear" is for what needs one matrix, such as `components_`
         and SQL; so is `n_components`. Trees are not tried if there are fewer rows than features.
@@ -68,8 +68,9 @@ class AutoMetric(ShowsFit, MetricLearner):
         no rows vote.
     leaderboard_ : list of dict
         What became of each candidate: its mean log-likelihood of held-out data, alone with
-        Euclidean distance, its number of iterations, its weight, the seconds it took, and a note
-        if it was left out. The best one comes first.
+        Euclidean distance (of numbers, minus their mean squared error as a share of the variance),
+        its number of iterations, its weight, the seconds it took, and a note if it was left out.
+        The best one comes first.
     expected_ : Expected or None
         What to expect on new data: the measure on data that played no part, the number of rows and
         classes that it is for, its 90 % interval, and the same for Euclidean distance. None if
