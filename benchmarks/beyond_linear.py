@@ -279,40 +279,37 @@ Runs = dict[tuple[str, str, int], Row]
 
 
 def table(rows: list[Row], names: list[str] | None = None, *, listing: bool = False) -> str:
-    """Return the figures in Markdown, of the methods that have run on most tables."""
+    """Return the figures in Markdown, of the runs that all methods have."""
     by: Runs = {(r["table"], r["method"], r["split"]): r for r in rows if "wrong" in r}
-    if not by:
-        return "There are no results yet."
     found = list(dict.fromkeys(method for _, method, _ in by))
-    if names is None:
-        names = [name for name in found if name not in MODERN_NCA]
-    names = [name for name in names if name in found]
-    tables = complete(by, names)
+    chosen = [n for n in found if (n in names if names else n not in MODERN_NCA)]
+    if not chosen:
+        return "There are no results yet."
+    runs = common(by, chosen)
+    tables = list(dict.fromkeys(name for name, _, _ in runs))
     keel = [name for name in tables if name.startswith("keel/")]
-    parts = {
-        "all tables": tables,
-        "tables of KEEL": keel,
-        "other tables": [name for name in tables if name not in keel],
-    }
-    lines: list[str] = []
-    for title, among in parts.items():
-        lines += [*summary(by, names, among, title), ""]
-    others = [name for name in MODERN_NCA if name in found and name not in names]
-    if others:
-        among = complete(by, [*names, *others])
-        lines += [*summary(by, [*names, *others], among, "tables of KEEL with ModernNCA"), ""]
+    lines = [*summary(runs, chosen, tables, "tables"), ""]
+    if 0 < len(keel) < len(tables):
+        others = [name for name in tables if name not in keel]
+        lines += [*summary(runs, chosen, keel, "tables of KEEL"), ""]
+        lines += [*summary(runs, chosen, others, "other tables"), ""]
+    with_few = [*chosen, *(name for name in MODERN_NCA if name in found and name not in chosen)]
+    if len(with_few) > len(chosen) and not names:
+        runs_of_few = common(by, with_few)
+        few = list(dict.fromkeys(name for name, _, _ in runs_of_few))
+        lines += [*summary(runs_of_few, with_few, few, "tables with ModernNCA"), ""]
     if listing:
-        lines += [*listed(by, names, tables), ""]
+        lines += [*listed(runs, chosen, tables), ""]
     return "\n".join(lines[:-1])
 
 
-def complete(by: Runs, names: list[str]) -> list[str]:
-    """Return the tables on which all these methods have run on the same splits."""
-    found = {}
-    for name in dict.fromkeys(name for name, _, _ in by):
-        of_method = [{s for t, m, s in by if (t, m) == (name, method)} for method in names]
-        found[name] = of_method[0] and all(splits == of_method[0] for splits in of_method)
-    return [name for name, all_there in found.items() if all_there]
+def common(by: Runs, names: list[str]) -> Runs:
+    """Return the runs of these methods on the tables and splits that all of them have."""
+    return {
+        (table, method, split): row
+        for (table, method, split), row in by.items()
+        if method in names and all((table, name, split) in by for name in names)
+    }
 
 
 def mean_errors(by: Runs, names: list[str], tables: list[str]) -> Array:
@@ -331,12 +328,13 @@ def mean_errors(by: Runs, names: list[str], tables: list[str]) -> Array:
 def summary(by: Runs, names: list[str], tables: list[str], title: str) -> Iterator[str]:
     """Yield a table of methods by their mean error."""
     if not tables:
-        yield f"No method has run on {title}."
+        yield f"There are no {title} on which all methods have run."
         return
     errors = mean_errors(by, names, tables)
     ranks = rankdata(errors.round(9), axis=1).mean(axis=0)
     references = [name for name in (EUCLIDEAN, EARLIER, AUTO) if name in names]
-    yield f"{len(tables)} {title}, mean of {len({s for t, _, s in by if t in tables})} splits."
+    n_splits = len({split for name, _, split in by if name in tables})
+    yield f"{len(tables)} {title}, {n_splits} splits."
     yield ""
     heads = "".join(f" clearly better / worse than {name} |" for name in references)
     beats = f" lower / higher error than {AUTO} |" if AUTO in names else ""
@@ -400,7 +398,8 @@ def main() -> None:
         arguments.methods = [EUCLIDEAN, "logistic regression", "random forest", AUTO]
     if not arguments.show:
         measure(arguments)
-    print(table(stored(), arguments.methods, listing=arguments.listing))
+    chosen = arguments.methods and [name + arguments.suffix for name in arguments.methods]
+    print(table(stored(), chosen, listing=arguments.listing))
 
 
 if __name__ == "__main__":

@@ -71,18 +71,27 @@ def test_sign_test_takes_rows_that_one_method_has_wrong(rows):
 
 def test_figures(rows):
     text = table(rows)
-    assert "2 all tables, mean of 2 splits." in text
+    assert "2 tables, 2 splits." in text
     # Ranks 1 and 1.5, because both methods have the same error on table b.
     assert "| AutoMetric | 7.50 | 1.25 | 0.50 | | 1 / 0 | |" in text
     assert "| Euclidean 3-NN | 27.50 | 1.75 | 0.50 | 0 / 1 | | 0 / 1 |" in text
-    assert "No method has run on tables of KEEL." in text
 
 
-def test_only_tables_with_all_methods_are_counted(rows):
-    text = table(rows[:-1], listing=True)
-    assert "1 all tables" in text
+def test_only_runs_that_all_methods_have_are_counted(rows):
+    text = table(
+        [row for row in rows if row["table"] == "a" or row["split"] == 0][:-1], listing=True
+    )
+    assert text.startswith("1 tables, 2 splits.")
     assert "| a | 60 | 3 | 2 | 50.00 | 10.00 |" in text
     assert "| b |" not in text
+
+
+def test_groups_of_tables(rows):
+    rows = [row | {"table": "keel/a" if row["table"] == "a" else "b"} for row in rows]
+    text = table(rows)
+    assert text.index("1 tables of KEEL") < text.index("| AutoMetric | 10.00 | 1.00")
+    assert text.index("1 other tables") < text.index("| AutoMetric | 5.00 | 1.50")
+    assert "Euclidean" not in table(rows, ["AutoMetric"])
 
 
 def test_a_run_goes_on_where_the_last_ended(monkeypatch, tmp_path):
