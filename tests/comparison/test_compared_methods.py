@@ -142,12 +142,8 @@ def test_the_documentation_names_the_default_learners():
         DEFAULT_LEARNERS
     )
     assert judged.split("; ")[0].split(", ") == ["LSML", "ITML"]
-<<<<<<< HEAD
-    assert {*DEFAULT_LEARNERS, "LSML", "ITML", "MLKR"} == set(DEFAULT_JUDGEMENT_LEARNERS)
-=======
     assert judged.split("; ")[1] == "for numbers MLKR"
     assert (*DEFAULT_LEARNERS, "LSML", "ITML", "MLKR") == DEFAULT_JUDGEMENT_LEARNERS
->>>>>>> numbers
 
 
 def test_lda_with_a_column_that_tells_the_class(rng):

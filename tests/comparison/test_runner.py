@@ -232,13 +232,10 @@ BAD = {
         "none of them among its training",
     ),
     "no time of its own": ({"budget": float("nan")}, "budget must be"),
-<<<<<<< HEAD
-=======
     "not classes": (
         {"y": np.linspace(0, 1, 10), "numbers": False},
         "Unknown label type",
     ),
->>>>>>> numbers
 }
 
 
