@@ -456,7 +456,9 @@ def bad_input_of(cls):
         own = own | (BAD_CHUNKLETS if "chunklets" in kinds else ONLY_SIMILAR)
     if cls is ITML:  # bounds of one kind are enough
         own = {name: case for name, case in own.items() if not case[2].startswith("All pairs")}
-    return BAD_INPUT | BAD_LABELS | {f"constraints: {name}": case for name, case in own.items()}
+    labels = {name: case for name, case in BAD_LABELS.items() if name != "regression"}
+    labels = labels if "numbers" in cls.supervision else BAD_LABELS
+    return BAD_INPUT | labels | {f"constraints: {name}": case for name, case in own.items()}
 
 
 def assert_refused(learner, points, y, message):

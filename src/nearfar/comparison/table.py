@@ -94,7 +94,7 @@ class Comparison(ResultsTable[MethodResult]):
     >>> from sklearn.datasets import load_iris
     >>> from nearfar import compare
     >>> X, y = load_iris(return_X_y=True)
-    >>> found = compare(X, y, ["RCA"], classifiers=False)
+    >>> found = compare(X, y, ["RCA"], n_neighbors=3, classifiers=False)
     >>> found["RCA"].error < 0.1
     True
     >>> found.classification.verdict.reference

@@ -27,8 +27,9 @@ class MetricNeighborsRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    learner : MetricLearner, default=AutoMetric(goal="regression")
-        Learns the metric; cloned. An AutoMetric takes y as numbers in any case.
+    learner : MetricLearner, optional
+        Learns the metric; cloned; by default AutoMetric. An AutoMetric takes y as numbers in any
+        case.
     n_neighbors : int or "auto", default="auto"
         How many neighbours there is a mean of. "auto" chooses among 1, 3, 5, 9, 15 and 25 by the
         squared errors on rows that took no part: the metric is learned again without them, unless

@@ -44,6 +44,7 @@ LEARNERS = [
     if isinstance(member, type)
     and issubclass(member, MetricLearner)
     and not issubclass(member, MixtureNCA)
+    and (member.gives_linear or member.__name__ == "AutoMetric")
 ]
 """The learners of one linear map; the distances of a gated metric need not be symmetric."""
 
