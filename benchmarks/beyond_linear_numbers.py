@@ -38,6 +38,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 
 from beyond_linear import Row, by_kind, keep, prepared, run
+from nearfar import MLKR, MetricNeighborsRegressor
 from nearfar.learners.base import known_learners
 from protocol import Array
 
@@ -70,6 +71,8 @@ METHODS: dict[str, Callable[[], Any]] = {
     "HistGradientBoosting": lambda: HistGradientBoostingRegressor(random_state=0),
     "MLKR": lambda: learned("MLKR"),
     "AutoMetric": lambda: learned("AutoMetric"),
+    "AutoMetric, k chosen": lambda: MetricNeighborsRegressor(),
+    "MLKR, k chosen": lambda: MetricNeighborsRegressor(MLKR(random_state=0)),
 }
 
 
