@@ -279,27 +279,30 @@ Runs = dict[tuple[str, str, int], Row]
 
 
 def table(rows: list[Row], names: list[str] | None = None, *, listing: bool = False) -> str:
-    """Return the figures in Markdown, of the runs that all methods have."""
+    """Return the figures in Markdown: of methods with most runs, and then of those with fewer."""
     by: Runs = {(r["table"], r["method"], r["split"]): r for r in rows if "wrong" in r}
-    found = list(dict.fromkeys(method for _, method, _ in by))
-    chosen = [n for n in found if (n in names if names else n not in MODERN_NCA)]
-    if not chosen:
+    alike: dict[frozenset[tuple[str, int]], list[str]] = {}
+    for method in dict.fromkeys(method for _, method, _ in by):
+        if names is None or method in names:
+            done = frozenset((table, split) for table, m, split in by if m == method)
+            alike.setdefault(done, []).append(method)
+    if not alike:
         return "There are no results yet."
-    runs = common(by, chosen)
+    most, *fewer = (alike[done] for done in sorted(alike, key=len, reverse=True))
+    runs = common(by, most)
     tables = list(dict.fromkeys(name for name, _, _ in runs))
     keel = [name for name in tables if name.startswith("keel/")]
-    lines = [*summary(runs, chosen, tables, "tables"), ""]
+    lines = [*summary(runs, most, tables, "tables"), ""]
     if 0 < len(keel) < len(tables):
         others = [name for name in tables if name not in keel]
-        lines += [*summary(runs, chosen, keel, "tables of KEEL"), ""]
-        lines += [*summary(runs, chosen, others, "other tables"), ""]
-    with_few = [*chosen, *(name for name in MODERN_NCA if name in found and name not in chosen)]
-    if len(with_few) > len(chosen) and not names:
-        runs_of_few = common(by, with_few)
-        few = list(dict.fromkeys(name for name, _, _ in runs_of_few))
-        lines += [*summary(runs_of_few, with_few, few, "tables with ModernNCA"), ""]
+        lines += [*summary(runs, most, keel, "tables of KEEL"), ""]
+        lines += [*summary(runs, most, others, "other tables"), ""]
     if listing:
-        lines += [*listed(runs, chosen, tables), ""]
+        lines += [*listed(runs, most, tables), ""]
+    for few in fewer:
+        runs = common(by, [*most, *few])
+        tables = list(dict.fromkeys(name for name, _, _ in runs))
+        lines += [*summary(runs, [*most, *few], tables, f"tables with {few[0]}"), ""]
     return "\n".join(lines[:-1])
 
 
@@ -333,8 +336,8 @@ def summary(by: Runs, names: list[str], tables: list[str], title: str) -> Iterat
     errors = mean_errors(by, names, tables)
     ranks = rankdata(errors.round(9), axis=1).mean(axis=0)
     references = [name for name in (EUCLIDEAN, EARLIER, AUTO) if name in names]
-    n_splits = len({split for name, _, split in by if name in tables})
-    yield f"{len(tables)} {title}, {n_splits} splits."
+    n_runs = len({(name, split) for name, _, split in by if name in tables})
+    yield f"{len(tables)} {title}, {n_runs} splits in all."
     yield ""
     heads = "".join(f" clearly better / worse than {name} |" for name in references)
     beats = f" lower / higher error than {AUTO} |" if AUTO in names else ""
