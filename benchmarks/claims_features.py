@@ -150,7 +150,7 @@ def gains(rng: Random, features: Any) -> Row:
     for way in WAYS:
         X, fresh = rows[way]
         chosen = {"mine": learners[way]}
-        found = compare(X, y, chosen, classifiers=False).by_goal("classification")
+        found = compare(X, y, chosen, n_neighbors=3, classifiers=False).by_goal("classification")
         verdict = found.verdict
         methods = {method.name: method for method in default_methods(chosen)}
         scaler = Scaler.fit(X, "standard")

@@ -83,7 +83,7 @@ def expected(regime: str, number: int) -> Row:
 def gained(regime: str, number: int) -> Row:
     """Return the gain of MLKR that a comparison expects on a draw, and the truth."""
     X, y, groups, losses = drawn(regime, number)
-    found = compare(X, y, [MLKR(random_state=0)], groups=groups, classifiers=False)
+    found = compare(X, y, [MLKR(random_state=0)], groups=groups, n_neighbors=3, classifiers=False)
     goal = found.by_goal("regression")
     methods = {method.name: method for method in default_methods(["MLKR"], supervision="numbers")}
     reference, own = (

@@ -49,7 +49,7 @@ def false_alarms(learner: Any, draws: int, n: int) -> tuple[float, float]:
         X = rng.normal(size=(n, 9))
         X[:, 0] += 1.5 * y
         one, other = (make_pipeline(Columns(view), clone(learner)) for view in VIEWS)
-        found = compare(X, y, {"one": one, "other": other})
+        found = compare(X, y, {"one": one, "other": other}, n_neighbors=3)
         for number, goal in enumerate((found.classification, found.ranking)):
             count[number] += goal.p_value(found["one"], found["other"]) < 0.05
     return count[0] / draws, count[1] / draws
