@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -21,7 +22,7 @@ from nearfar.evaluate.neighbor_votes import NUMBERS
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import auto_problem as module
 from nearfar.learners.selection import scale as scales
-from nearfar.learners.selection.expectation import expect_judgements
+from nearfar.learners.selection.expectation import Fold, expect_judgements
 from nearfar.learners.selection.held_out import mean_squared_distance
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.progress import watching
@@ -448,3 +449,36 @@ class TestMetricsThatBend:
         true = knn_error(auto.metric_, X, y, *new, n_neighbors=auto.n_neighbors_)
         assert auto.expected_.low - 0.03 < true < auto.expected_.high + 0.03
         assert true < knn_error(auto.metric_, X, y, *new, n_neighbors=1) - 0.02
+
+
+def test_what_makes_new_classes_worse_is_not_learned(monkeypatch):
+    random = np.random.RandomState(0)
+    y = np.repeat(np.arange(40), 12)
+    X = random.normal(size=(480, 6))
+    X[:, :2] = 3 * random.normal(size=(40, 2))[y] + 0.3 * X[:, :2]
+    settings = {"candidates": ["RCA"], "goal": "ranking", "validation": "classes"}
+    learned = AutoMetric(**settings).fit(X, y)
+    assert learned.weights_["RCA"] > 0
+    assert not learned.expected_.worse
+    expected = module.expect_ranking
+    monkeypatch.setattr(
+        module, "expect_ranking", lambda *a, **k: dataclasses.replace(expected(*a, **k), worse=True)
+    )
+    plain = AutoMetric(**settings).fit(X, y)
+    assert plain.weights_ == {"Euclidean": 1.0, "RCA": 0.0}
+    euclidean = Scaler.fit(X, plain.scale_).euclidean
+    ratio = plain.metric_.distances(X[:9]) / np.where(np.eye(9), 1, euclidean.distances(X[:9]))
+    np.testing.assert_allclose(ratio[~np.eye(9, dtype=bool)], ratio[0, 1])
+    assert plain.expected_.value == plain.expected_.baseline == learned.expected_.baseline
+
+
+def test_new_classes_tell_whether_learning_makes_them_worse():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(24), 12)
+    X = np.column_stack([rng.normal(size=24)[y] * 3, rng.normal(size=24 * 12)])
+    X[:, 0] += 0.1 * rng.normal(size=len(X))
+    known, unseen = np.flatnonzero(y < 12), np.flatnonzero(y >= 12)
+    good, bad = Metric(np.diag([1.0, 0.01])), Metric(np.diag([0.01, 1.0]))
+    for metrics, worse in (((bad, good), False), ((good, bad), True)):
+        fold = Fold(metrics, X, y, known, unseen)
+        assert module.expect_ranking([fold], whole_classes=True).worse is worse

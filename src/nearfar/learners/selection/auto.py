@@ -33,7 +33,8 @@ class AutoMetric(ShowsFit, MetricLearner):
     """Start here: a blend of what several learners learn, chosen on held-out data.
 
     Euclidean distance is one of the candidates, so that the result is not worse than that beyond
-    noise.
+    noise. If whole classes are put aside and learning makes them worse, Euclidean distance is the
+    result.
 
     Parameters
     ----------
@@ -161,11 +162,16 @@ class AutoMetric(ShowsFit, MetricLearner):
         self.expected_: Expected | None = None
         self.held_out_votes_: tuple[Ints, Ints] | None = None
         if problem.blend_of_known is not None:
-            builder = replace(builder_of(problem, prepared, method), span=None)
-            metrics = prepared.scaler.euclidean, problem.blend_of_known.metric(builder)
-            folds = list(self._folds(problem, metrics, data, method))
+            builder = builder_of(problem, prepared, method)
+            known = problem.blend_of_known.metric(replace(builder, span=None))
+            folds = list(self._folds(problem, (prepared.scaler.euclidean, known), data, method))
             self.expected_ = problem.expected(data.X, folds)
             self.held_out_votes_ = problem.held_out_votes(data.X, folds)
+            if self.expected_.worse:
+                # What helps to tell the known classes apart may be in the way for new ones.
+                self.metric_ = builder.lift(problem.without_learning().metric(builder))
+                self.__dict__ |= problem.attributes(self.history_, builder)
+                self.expected_ = self.expected_.without_learning
 
     def _folds(
         self, problem: AutoProblem, metrics: tuple[Metric, Metric], data: Data, method: FitMethod

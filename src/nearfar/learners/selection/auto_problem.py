@@ -425,6 +425,13 @@ class AutoProblem(Problem):
             candidate.weight /= total
         return self._sum([(metric, candidate.weight) for metric, candidate in terms], data.X)
 
+    def without_learning(self) -> Blend:
+        """Return Euclidean distance alone, which has all the weight from now on."""
+        for candidate in self.candidates:
+            candidate.weight = 0.0
+        self.euclidean.weight = 1.0
+        return self._sum([], self.Z)
+
     def held_out_votes(
         self, X: Floats, folds: Sequence[tuple[tuple[Metric, Metric], Split]]
     ) -> tuple[Ints, Ints] | None:

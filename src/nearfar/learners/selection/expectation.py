@@ -105,6 +105,9 @@ class Expected:
         lower.
     mae : Expected or None
         The mean absolute error beside R2.
+    worse : bool
+        Whether learning makes it worse for new classes, by more than the standard error of the
+        difference.
     """
 
     measure: str
@@ -118,6 +121,13 @@ class Expected:
     rows: int = 0
     classes: int = 0
     mae: Expected | None = None
+    worse: bool = False
+
+    @property
+    def without_learning(self) -> Expected:
+        """What to expect of Euclidean distance."""
+        low, high = self.baseline_low, self.baseline_high
+        return replace(self, value=self.baseline, low=low, high=high, worse=False)
 
     @property
     def before(self) -> float:
@@ -315,10 +325,11 @@ def expect_ranking(folds: Sequence[Fold], *, whole_classes: bool) -> Expected:
     """MAP@R of unseen rows: those of new classes among all rows, others among the known ones."""
     y, groups = folds[0].y, folds[0].groups
     queries = np.concatenate([fold.unseen for fold in folds])
-    results = []
+    results, both = [], []
     for place in range(2):
         values = _precisions(folds, place, whole_classes=whole_classes)
         able = np.isfinite(values)
+        both.append(values[able])
         values, rows = values[able], queries[able]
         value = float(values.mean())
         if whole_classes:
@@ -334,7 +345,11 @@ def expect_ranking(folds: Sequence[Fold], *, whole_classes: bool) -> Expected:
     baseline, learned = results
     gallery = folds[0].gallery(whole_classes=whole_classes)
     size = len(gallery), len(np.unique(y[gallery]))
-    return Expected(MAP_AT_R.label, *learned, baseline[0], len(values), *baseline[1:], *size)
+    loss = both[0] - both[1]
+    noise, _ = group_variance(loss - loss.mean(), y[rows])
+    worse = whole_classes and float(loss.mean()) > math.sqrt(noise)
+    figures = (*learned, baseline[0], len(values), *baseline[1:], *size)
+    return Expected(MAP_AT_R.label, *figures, worse=worse)
 
 
 def _precisions(folds: Sequence[Fold], place: int, *, whole_classes: bool) -> Vector:
