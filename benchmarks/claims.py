@@ -255,7 +255,7 @@ def losses(draw: Draw, name: str | None) -> Scores:
         X, fresh = scaler.transform(X), scaler.transform(fresh)
     groups = draw.groups if draw.counted is None else draw.counted
     distance = method.fit_to(X, draw.y, groups)
-    return score_distance(distance, (X, draw.y), (fresh, draw.y_fresh), n_neighbors="auto")
+    return score_distance(distance, (X, draw.y), (fresh, draw.y_fresh), n_neighbors=3)
 
 
 def verifier(target: str) -> PairVerifier:

@@ -25,7 +25,7 @@ def test_the_same_as_in_python(document, iris, source):
 
 def test_the_table(run):
     result = run("compare", "iris", *QUICK)
-    assert result.stdout.startswith("k-NN error ± std over 2 folds, 150 rows")
+    assert result.stdout.startswith("3-NN error ± std over 2 folds, 150 rows")
     assert "BoostMetric" in result.stdout
     assert "DRMetric" not in result.stdout
 
@@ -58,7 +58,6 @@ def test_the_default_budget(run, monkeypatch):
 
 def test_the_next_command_learns_what_is_recommended(run, folder):
     options = [*LABELS, "--method", "rca", "--folds", 2, "--seed", 1, "--budget", "600s"]
-    options += ["--neighbors", 3]
     result = run("compare", "iris.csv", *options)
     first, second = result.stdout.splitlines()[-2:]
     found = Path("iris.safetensors")

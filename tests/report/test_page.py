@@ -85,7 +85,7 @@ def test_judgements_need_no_labels(report_file, kind):
 def test_what_it_says(report_file):
     text = " ".join(Page(report_file("table").read_text()).words)
     assert "178 rows, 13 features, 3 classes." in text
-    assert "classification with nearest neighbours" in text
+    assert "classification with 3 neighbours" in text
     assert "flavanoids" in text
     assert "Metric.load('wine.safetensors')" in text
     assert report_file("table").read_text().count("<svg") == 9

@@ -80,7 +80,7 @@ def test_numbers(iris):
     learned = nearfar.learn(X[:, :3], label=X[:, 3], methods="mlkr", cv=2)
     assert learned.compared_goal == "regression"
     assert learned.comparison["MLKR"].loss("r2") < 0.1
-    assert "For regression with nearest neighbours" in str(learned)
+    assert "For regression with 3 neighbours" in str(learned)
 
 
 def test_progress(iris):

@@ -189,9 +189,8 @@ class CrossValidation:
 
     folds: Folds = 5
     neighbors: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of neighbours; by default the best for each method."),
-    ] = None
+        int, typer.Option(min=0, help="Number of neighbours; 0 chooses it for each method.")
+    ] = 3
     seed: Seed = 0
     classifiers: Classifiers = True
 

@@ -44,7 +44,7 @@ def compare(
     cv: object = 5,
     groups: ArrayLike | None = None,
     split: Literal["rows", "classes"] = "rows",
-    n_neighbors: int | Literal["auto"] = "auto",
+    n_neighbors: int | Literal["auto"] = 3,
     numbers: bool | None = None,
     classifiers: bool = True,
     features: Estimator = None,
@@ -95,9 +95,10 @@ def compare(
         it has never seen. Learners are then validated on held-out classes, too
         (`validation="classes"`, with `validation_fraction=0.2` where that is None), and
         significance counts classes instead of rows.
-    n_neighbors : int or "auto", default="auto"
+    n_neighbors : int or "auto", default=3
         Number of neighbours that vote. "auto" chooses it for each method and fold: for half of the
-        test rows it is the best one for the other half.
+        test rows it is the best one for the other half. Errors are then lower, but verdicts are
+        surer than they should be: they do not allow for the noise of that choice.
     numbers : bool, optional
         Whether y has numbers to predict, not classes; by default if they are not all whole, or
         floats of more than 30 values, most with fewer than five rows.

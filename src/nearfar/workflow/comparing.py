@@ -26,7 +26,7 @@ def compare_table(
     learners: Learners = None,
     *,
     cv: int = 5,
-    n_neighbors: int | Literal["auto"] = "auto",
+    n_neighbors: int | Literal["auto"] = 3,
     random_state: int = 0,
     classifiers: bool = True,
     budget: float | None = None,

@@ -70,7 +70,7 @@ def learn(
     comparison: bool = True,
     strict: bool = False,
     cv: int = 5,
-    n_neighbors: int | Literal["auto"] = "auto",
+    n_neighbors: int | Literal["auto"] = 3,
     classifiers: bool = True,
     random_state: int = 0,
     progress: Progress = no_progress,
@@ -101,7 +101,7 @@ def learn(
         Whether to learn only if a method is significantly better than the baseline.
     cv : int, default=5
         Number of folds.
-    n_neighbors : int or "auto", default="auto"
+    n_neighbors : int or "auto", default=3
         Number of neighbours that vote in the comparison; "auto" is the best for each method.
     classifiers : bool, default=True
         Whether to show the errors of classifiers beside the methods.

@@ -144,7 +144,7 @@ def report_on_metric(
     path: Path,
     *,
     cv: int = 5,
-    n_neighbors: int | Literal["auto"] = "auto",
+    n_neighbors: int | Literal["auto"] = 3,
     random_state: int = 0,
     classifiers: bool = True,
     budget: float | None = None,
