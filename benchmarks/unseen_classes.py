@@ -51,10 +51,10 @@ def halves(name: str, seed: int, most_classes: int | None) -> tuple[Array, Array
 
 
 def learners() -> dict[str, Any]:
-    """Every learner with its defaults, and validated on classes."""
+    """Every learner of a linear metric with its defaults, and validated on classes."""
     found: dict[str, Any] = {}
     for name, cls in known_learners().items():
-        if name in LEFT_OUT or "labels" not in cls.supervision:
+        if name in LEFT_OUT or "labels" not in cls.supervision or not cls.gives_linear:
             continue
         learner = cls()
         if "random_state" in learner.get_params():
