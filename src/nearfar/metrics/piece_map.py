@@ -1,11 +1,11 @@
 """`PieceMap`: each column in pieces, so that a linear map of them bends with the column.
 
-With knots t_0 < t_1 < ... < t_q, a column x becomes its ramps
+With knots -inf = t_0 < t_1 < ... < t_q = inf, a column x becomes its ramps
 
-    r_p(x) = (clip(x, t_(p-1), t_p) - t_(p-1)) / s,    p = 1, ..., q
+    r_p(x) = clip(x, t_(p-1), t_p) - t_(p-1),    p = 2, ..., q,    r_1(x) = min(x, t_1) - t_1
 
-which add up to x between the first knot and the last one. A linear map of the ramps is a sum of
-piecewise linear functions of the columns. Beyond the outer knots, ramps go on.
+which add up to x but for a constant. A linear map of the ramps is a sum of piecewise linear
+functions of the columns.
 """
 
 from __future__ import annotations
