@@ -32,6 +32,7 @@ from nearfar.constraints.supervision import are_numbers
 from nearfar.learners import fitting
 from nearfar.learners.declaration import (
     Init,
+    MaxRows,
     Prior,
     Validation,
     ValidationFraction,
@@ -88,6 +89,7 @@ class MetricLearner(
     verbose: int = field(default=0, init=False)
     validation_fraction: ValidationFraction = field(default=None, init=False)
     validation: Validation = field(default="rows", init=False)
+    max_rows: MaxRows = field(default=None, init=False)
     constraints: Any = field(default=None, init=False)
     prior: Prior = field(default="identity", init=False)
     init: Init | None = field(default=None, init=False)
@@ -206,6 +208,10 @@ class MetricLearner(
         named = any(word in ("lda", "random", "covariance") for word in (self.init, self.prior))
         return self.rotates and drawn and not named and self.variant != "paper"
 
+    def _slow_on_many_rows(self) -> bool:
+        """Whether the time of a fit grows faster than the number of rows."""
+        return True
+
     def _takes_numbers(self, y: object) -> bool:
         """Whether an array y has numbers to predict for this learner, not classes."""
         kinds = self.supervision
@@ -283,6 +289,9 @@ class MetricLearner(
             self.scale_ = scale
             data, scale, method, warm = fitting.in_span(data, scale, method, warm)
             selection = fitting.select(data, scale, method)
+            seed = self.random_state if isinstance(self.random_state, int) else 0
+            data = fitting.restrict(data, selection.n_rows, seed)
+            warm = warm or selection.start
             prepared = fitting.prepare(data, scale, random_state, warm, method.span)
             with mining_reports() as mined:
                 problem = method.build(prepared)
@@ -322,8 +331,9 @@ class MetricLearner(
                 notes=history.notes if self.verbose > 0 else None,
             )
 
-        notes = tuple(map(str, mined))
+        notes = (*map(str, mined), *([selection.note] if selection.note else []))
         history = fitting.run(problem, selection, notes=notes, observe=observe)
+        history.row_curve = selection.curve
         attributes = fitting.finish(problem, history, builder, prepared, data, selection, method)
         metric = attributes["metric_"]
         self.__dict__.pop("mining_", None)

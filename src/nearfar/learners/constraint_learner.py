@@ -28,3 +28,7 @@ class ConstraintLearner(MetricLearner):
     tol: float
 
     supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
+
+    def _slow_on_many_rows(self) -> bool:
+        # Mining compares all rows; strategies that draw constraints do not.
+        return not getattr(self.constraints, "ignores_rows", False)

@@ -36,6 +36,7 @@ Init = Literal["auto", "identity", "pca", "lda", "random"] | Metric
 Prior = Literal["identity", "covariance"] | Metric | None
 ValidationFraction = float | Literal["auto"] | None
 Variant = Literal["default", "paper"]
+MaxRows = int | Literal["auto", "all"] | None
 
 
 GIVEN_PRIOR_RULE = either(
@@ -76,6 +77,13 @@ TEXTS = {
         'Whether labelled rows or whole classes are held out. Choose "classes" for a metric\n'
         "that is meant for classes it has not seen.",
     ),
+    "max_rows": (
+        'int, "auto", "all" or None',
+        'The most labelled rows to learn from. "auto" learns from all of up to 16,000 rows, and\n'
+        "of more rows from as many as still make a difference on held-out ones\n"
+        '(`history_.row_curve`). "all" and None learn from all rows, and so do `warm_start` and\n'
+        '``variant="paper"`` with "auto".',
+    ),
     "prior": (
         '{"identity", "covariance"}, Metric or None',
         "The metric to start from and to add to: Euclidean distance between scaled points,\n"
@@ -105,6 +113,7 @@ RULES = {
     "n_jobs": optional(integer(nonzero=True)),
     "validation_fraction": either(choice("auto"), optional(number(above=0.0, at_most=0.5))),
     "validation": choice("rows", "classes"),
+    "max_rows": optional(either(choice("auto", "all"), integer(at_least=2))),
     "constraints": optional(
         ParameterRule(
             "a strategy such as NearestTriplets()",

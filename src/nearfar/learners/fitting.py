@@ -13,6 +13,7 @@ coordinates in the space that they span (`in_span`).
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -45,6 +46,7 @@ from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import scale as scales
 from nearfar.learners.selection.choice import (
     MAX_TRIAL_ROWS,
+    Choice,
     NotLinearError,
     Path,
     Selection,
@@ -52,7 +54,8 @@ from nearfar.learners.selection.choice import (
     Trial,
     best_choice,
 )
-from nearfar.learners.selection.held_out import held_out_parts
+from nearfar.learners.selection.held_out import held_out_parts, sample
+from nearfar.learners.selection.row_curve import EXACT_ROWS, MAX_CURVE_QUERIES, select_rows
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import (
     LARGEST_VALUE,
@@ -65,6 +68,7 @@ from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.history import History, Iteration
 from nearfar.runtime.threads import chosen_executor
+from nearfar.typing import Ints
 
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner
@@ -350,13 +354,18 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
         labelled = supervision.kind == "labels"
         fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
     selection = Selection()
+    seed = learner.random_state if isinstance(learner.random_state, int) else 0
+    if isinstance(learner.max_rows, int) and not supervision.listed:
+        selection = Selection(n_rows=learner.max_rows if learner.max_rows < len(X) else None)
+    elif samples_rows(data, method):
+        given = Selection() if fraction is None else None
+        return try_rows(data, scale, method, seed, fraction or _AUTO_FRACTION, given)
     if fraction is not None and supervision.kind != "nothing":
         if isinstance(X, Rows) and supervision.kind != "labels":
             raise ValueError(
                 "Constraints over rows that are not in memory are not validated; use "
                 "validation_fraction=None."
             )
-        seed = learner.random_state if isinstance(learner.random_state, int) else 0
         trials: list[Trial] = []
         reason = "there is too little to hold out"
         with ExitStack() as stack:
@@ -379,7 +388,8 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
                     # A part of few rows or constraints may have nothing to learn from.
                     reason = str(error).rstrip(".")
             if trials:
-                selection = best_choice(trials, learner.patience).selection
+                chosen = best_choice(trials, learner.patience).selection
+                selection = replace(chosen, n_rows=selection.n_rows)
         if required and not trials:
             warnings.warn(
                 f"validation_fraction={fraction} has no effect: no trial fit succeeded ({reason}).",
@@ -388,6 +398,73 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
             )
     before = learner._n_before / max(1, learner._n_before + len(supervision))
     return replace(selection, shrinkage=max(selection.shrinkage, before))
+
+
+def samples_rows(data: Data, method: FitMethod) -> bool:
+    """Whether held-out rows decide how many rows to learn from."""
+    learner = method.learner
+    return (
+        learner.max_rows == "auto"
+        and learner._slow_on_many_rows()
+        and learner.variant != "paper"
+        and not learner.warm_start
+        and not data.supervision.listed
+        and len(data.X) > EXACT_ROWS
+    )
+
+
+def try_rows(
+    data: Data,
+    scale: str | None,
+    method: FitMethod,
+    seed: int,
+    fraction: float = _AUTO_FRACTION,
+    given: Selection | None = None,
+) -> Selection:
+    """Choose the number of rows; iterations and shrinkage, too, unless they are given."""
+    learner, X, supervision = method.learner, data.X, data.supervision
+    parts = held_out_parts(
+        X,
+        supervision,
+        fraction=fraction,
+        validation=learner.validation,
+        random_state=np.random.RandomState(seed),
+        enough=1,
+        max_queries=MAX_CURVE_QUERIES,
+    )
+    part = next(parts, None)
+    if part is None:
+        return given or Selection()
+    warm: WarmStart | None = None
+
+    def choose(size: int) -> Choice:
+        nonlocal warm
+        # The same seed gives samples that contain the smaller ones.
+        known = restrict(Data(X, supervision), size, seed, part.rows)
+        prior, path = follow(method, known, scale, seed, warm)
+        with closing(path):
+            if given is None:
+                return best_choice([Trial(known.X, part.held_out, prior, path)], learner.patience)
+            number, metric = next(path)
+            while number < (given.n_iterations or math.inf):
+                number, metric = next(path, (math.inf, metric))
+        if given == Selection() and "warm_start" in learner._defaults and metric.is_linear:
+            # The fit to more rows begins where this one converged.
+            warm = WarmStart(metric)
+        trial = Trial(known.X, part.held_out, prior, iter([(0, metric)]), any_form=True)
+        return replace(best_choice([trial], patience=1), selection=replace(given, start=warm))
+
+    return select_rows(len(X), choose)
+
+
+def restrict(data: Data, n_rows: int | None, seed: int, among: Ints | None = None) -> Data:
+    """Return a sample of some rows, by default of all; None for all rows."""
+    if n_rows is None:
+        return data
+    supervision = data.supervision
+    rows = np.arange(len(data.X)) if among is None else among
+    classes = None if supervision.kind == "numbers" else supervision.codes[rows]
+    return data.restrict(sample(rows, n_rows, np.random.RandomState(seed), classes))
 
 
 def run(
@@ -486,9 +563,15 @@ def learn(data: Data, scale: str | None, method: FitMethod, selection: Selection
     return builder.lift(problem.metric(run(problem, selection), builder))
 
 
-def follow(method: FitMethod, data: Data, scale: str | None, seed: int) -> Path:
+def follow(
+    method: FitMethod,
+    data: Data,
+    scale: str | None,
+    seed: int,
+    warm: WarmStart | None = None,
+) -> Path:
     """Begin a trial fit: return the prior, and the metrics along the fit."""
-    prepared = prepare(data, scale, np.random.RandomState(seed), span=method.span)
+    prepared = prepare(data, scale, np.random.RandomState(seed), warm, method.span)
     problem = method.build(prepared)
     builder = replace(builder_of(problem, prepared, method), shortest=False)
     return prior_metric(problem, prepared.scaler, method), _metrics(problem, builder)

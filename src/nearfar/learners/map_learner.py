@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.declaration import Init, learner
+from nearfar.learners.declaration import Init, MaxRows, learner
 from nearfar.learners.problem import FitInput, Problem, factor_on_scaled_points
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.linear_algebra import by_spread
@@ -52,6 +52,7 @@ class MapLearner(MetricLearner):
     random_state: int | np.random.RandomState | None = None
     n_jobs: int | None = None
     verbose: int = 0
+    max_rows: MaxRows = "auto"
     max_iter: int
     init: Init = "identity"
     tol: float = 1e-4

@@ -88,6 +88,9 @@ class History(Sequence[Iteration]):
         What was done before the first iteration, for instance how triplets were mined.
     keeps_payloads : bool
         Whether iterations before the last keep their payload.
+    row_curve : tuple
+        Trial fits to more and more rows, if they decided how many to learn from: rows, value on
+        held-out rows, gain over half as many, and its standard error.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class History(Sequence[Iteration]):
     stopped: str = ""
     notes: tuple[str, ...] = ()
     keeps_payloads: bool = False
+    row_curve: tuple[tuple[int, float, float, float], ...] = ()
 
     def record(
         self, iterations: Iterations, n_iterations: int | None = None

@@ -18,7 +18,7 @@ import multiprocessing
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
@@ -203,7 +203,7 @@ class ThreadExecutor:
 
     def map(
         self, function: Callable[..., T], tasks: Iterable[tuple[object, ...]], *, memory: int = 0
-    ) -> Iterator[T]:
+    ) -> Generator[T, None, None]:
         """Yield results in order; fewer threads work if tasks need much memory.
 
         Tasks are made when a thread is about to be free, so that few of them wait.

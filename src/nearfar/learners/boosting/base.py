@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.learners.boosting.loop import NewTerms, Operator, State
 from nearfar.learners.constraint_learner import ConstraintLearner
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import MaxRows, learner
 from nearfar.learners.problem import (
     FitInput,
     MetricBuilder,
@@ -185,6 +185,7 @@ class BoostingLearner(ConstraintLearner):
     """Base of the boosting learners."""
 
     prior_weight: float
+    max_rows: MaxRows = "auto"
 
     rotates: ClassVar[bool] = True
 

@@ -39,7 +39,7 @@ from nearfar.learners.classic.closed_form import (
     Span,
 )
 from nearfar.learners.classic.scatter import Groups, discriminants, shrunk, warn_if_singular
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import MaxRows, learner
 from nearfar.learners.problem import FitInput, Problem
 from nearfar.numerics.sorted_rows import ClassOrder
 from nearfar.runtime.deadline import check_time
@@ -86,6 +86,7 @@ class LFDA(ClosedFormLearner):
     (178, 2)
     """
 
+    max_rows: MaxRows = "auto"
     n_neighbors: int = 7
     embedding: Embedding = "weighted"
 

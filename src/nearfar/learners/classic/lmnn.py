@@ -50,7 +50,7 @@ from nearfar.learners.classic.impostors import (
     Sample,
     Source,
 )
-from nearfar.learners.declaration import Init, Validation, ValidationFraction, learner
+from nearfar.learners.declaration import Init, MaxRows, Validation, ValidationFraction, learner
 from nearfar.learners.map_learner import MapProblem, given_map, named_map, principal_axes
 from nearfar.learners.problem import FitInput
 from nearfar.metrics.metric import Metric
@@ -152,6 +152,7 @@ class LMNN(MetricLearner):
     verbose: int = 0
     validation_fraction: ValidationFraction = "auto"
     validation: Validation = "rows"
+    max_rows: MaxRows = "auto"
     n_neighbors: int = 3
     push: float = 0.5
     update_targets: int = 0

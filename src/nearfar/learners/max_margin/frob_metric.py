@@ -37,7 +37,7 @@ import numpy as np
 
 from nearfar.constraints import NearestTriplets
 from nearfar.learners.constraint_learner import ConstraintLearner
-from nearfar.learners.declaration import learner
+from nearfar.learners.declaration import MaxRows, learner
 from nearfar.learners.max_margin.box_dual import ascend_box, digest
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.learners.problem import (
@@ -101,6 +101,7 @@ class FrobMetric(ConstraintLearner):
     True
     """
 
+    max_rows: MaxRows = "auto"
     C: float = 1000.0
     max_iter: int = 1000
     prior_weight: float = 1.0

@@ -46,6 +46,8 @@ from nearfar.learners.nca.soft_neighbors import (
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem, WarmStart
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection
+from nearfar.learners.selection.held_out import sample
+from nearfar.learners.selection.row_curve import EXACT_ROWS
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number, optional
@@ -98,6 +100,9 @@ class _SingleMapLearner(MapLearner):
         # Adam, which batches take, has a step of its own for each feature.
         return self.batch_size is None and super()._rotates()
 
+    def _slow_on_many_rows(self) -> bool:
+        return self.batch_size is None
+
     def _keeps_outside(self) -> bool:
         return self._objective()[1] == 0
 
@@ -114,7 +119,15 @@ class _SingleMapLearner(MapLearner):
         start = self._first_map(Z, data, unit)
         points: SoftNeighbors | Batches
         if self.batch_size is None or self.batch_size >= len(Z):
-            points = SoftNeighbors(Z[:], codes)
+            anchors = None
+            if self.max_rows == "auto" and len(Z) > EXACT_ROWS:
+                # The mean over some rows estimates that over all without a bias, in a time that
+                # grows with the rows, not with their square.
+                chosen = sample(np.arange(len(Z)), EXACT_ROWS, data.random_state, codes)
+                # The first rows of their class are in the same band of pairs.
+                order = np.append(chosen, np.delete(np.arange(len(Z)), chosen))
+                Z, codes, anchors = Z[order], codes[order], np.arange(len(Z)) < len(chosen)
+            points = SoftNeighbors(Z[:], codes, anchors=anchors)
         else:
             check_classes(codes)
             points = Batches(Z, codes, self.batch_size, data.random_state)

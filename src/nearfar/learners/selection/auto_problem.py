@@ -30,7 +30,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.constraints import Split, Supervision
 from nearfar.evaluate.neighbor_votes import DEFAULT_NEIGHBORS, NUMBERS, best_number
-from nearfar.learners.fitting import Data, FitMethod, follow, learn
+from nearfar.learners.fitting import (
+    Data,
+    FitMethod,
+    follow,
+    learn,
+    restrict,
+    samples_rows,
+    try_rows,
+)
 from nearfar.learners.problem import MetricBuilder, Problem
 from nearfar.learners.selection.choice import Choice, Trial, best_choice
 from nearfar.learners.selection.expectation import (
@@ -55,6 +63,7 @@ from nearfar.metrics.feature_maps import moved
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import OutOfTimeError, WorkClock, deadline, early_stop
 from nearfar.runtime.history import History, Iteration, Iterations
+from nearfar.runtime.threads import ThreadExecutor
 from nearfar.typing import Floats, Ints, Matrix
 
 # What is put aside: more makes the expectation sharper and the trial metrics worse, and from fewer
@@ -79,6 +88,9 @@ _MAX_OUTER_ROWS = 2000
 
 # Share of the budget for cross-fitting; two fits of the blend follow.
 _SEARCH_SHARE = 0.45
+
+# Up to this number of rows a fit hardly gains from a second thread, and candidates share them out.
+_SMALL_ROWS = 4000
 
 # No fit gets less time: it would end after its first iteration.
 _LEAST_SECONDS = 0.05
@@ -163,6 +175,8 @@ class Candidate:
     weight : float
     note : str
         Why it was left out, if it was.
+    n_rows : int or None
+        Rows that are enough to learn from; None for all, 0 until it is known.
     """
 
     name: str
@@ -171,6 +185,7 @@ class Candidate:
     seconds: float = 0.0
     weight: float = 0.0
     note: str = ""
+    n_rows: int | None = 0
 
     @property
     def tried(self) -> Choice:
@@ -275,15 +290,22 @@ class AutoProblem(Problem):
             size = mean_squared_distance(euclidean, inner.X[part.rows])
             self.priors.append(part.held_out.table(euclidean) / (size or 1.0))
         best = math.inf
-        for candidate in self.candidates if self.parts else []:
-            left = _SEARCH_SHARE * self.budget - clock()
-            if left < _LEAST_SECONDS:
-                candidate.note = _NO_TIME
-                continue
-            self._try(candidate, inner.X, left / 2)
-            if candidate.choice is not None:
-                best = min(best, -candidate.value)
-            yield Iteration(best, payload=self._tried())
+
+        def attempts() -> Iterator[tuple[Candidate, Floats, float]]:
+            """Yield candidates as long as there is time for them."""
+            for candidate in self.candidates if self.parts else []:
+                left = _SEARCH_SHARE * self.budget - clock()
+                if left < _LEAST_SECONDS:
+                    candidate.note = _NO_TIME
+                else:
+                    yield candidate, inner.X, left / 2
+
+        # Small fits do not keep several threads busy; several of them do.
+        with _quietly(), closing(ThreadExecutor().map(self._try, attempts())) as tries:
+            for number, _ in enumerate(tries, start=1):
+                tried = [each for each in self.candidates[:number] if each.choice is not None]
+                best = min([best, *(-each.value for each in tried)])
+                yield Iteration(best, payload=tried)
         chosen = self._find_weights(self._tried())
         self.n_neighbors = self._find_neighbors(chosen)
         if self.outer is not None:
@@ -323,7 +345,6 @@ class AutoProblem(Problem):
         clock = WorkClock()
         try:
             with (
-                _quietly(),
                 deadline(_PATIENCE * seconds, clock=clock),
                 early_stop(seconds, clock=clock),
                 ExitStack() as stack,
@@ -406,18 +427,34 @@ class AutoProblem(Problem):
             classes = None if data.supervision.kind == "numbers" else data.supervision.codes
             rows = sample(np.arange(n_rows), most, random_state, classes)
             data = data if most >= n_rows else data.restrict(rows)
-        terms = []
         clock = WorkClock()
-        for k, candidate in enumerate(list(chosen)):
-            left = (seconds - clock()) / max(len(chosen) - k, 1)
+
+        def fit(candidate: Candidate, number: int) -> Any:
+            left = (seconds - clock()) / max(len(chosen) - number, 1)
             method, selection = candidate.method, candidate.tried.selection
             assert method is not None
+            rows = data
             try:
-                with _quietly(), early_stop(max(left, _LEAST_SECONDS), clock=clock):
-                    terms.append((learn(data, "unit", method, selection, self.seed), candidate))
+                with early_stop(max(left, _LEAST_SECONDS), clock=clock):
+                    if samples_rows(data, method):
+                        if candidate.n_rows == 0:
+                            candidate.n_rows = try_rows(
+                                data, "unit", method, self.seed, given=selection
+                            ).n_rows
+                        rows = restrict(data, candidate.n_rows, self.seed)
+                    return learn(rows, "unit", method, selection, self.seed)
             except ValueError as error:
-                chosen.remove(candidate)
                 candidate.note, candidate.weight = str(error), 0.0
+                return None
+
+        tasks = list(zip(chosen, range(len(chosen)), strict=True))
+        with _quietly():
+            if len(data.X) <= _SMALL_ROWS:
+                metrics = list(ThreadExecutor().map(fit, tasks))
+            else:
+                metrics = [fit(*task) for task in tasks]
+        terms = [(metric, each) for metric, (each, _) in zip(metrics, tasks, strict=True) if metric]
+        chosen[:] = [candidate for _, candidate in terms]
         # The others have the share of those that failed.
         total = self.euclidean.weight + sum(candidate.weight for candidate in chosen)
         self.euclidean.weight = self.euclidean.weight / total if total > 0 else 1.0

@@ -51,6 +51,19 @@ class NotLinearError(ValueError):
     """Only linear metrics can be added up, and so be validated."""
 
 
+class RowsTried(NamedTuple):
+    """A trial fit to some rows.
+
+    `value` is the mean log-likelihood of held-out data, `gain` its increase over the trial fit to
+    half as many rows, and `noise` the standard error of that.
+    """
+
+    n_rows: int
+    value: float
+    gain: float = float("nan")
+    noise: float = float("nan")
+
+
 @dataclass(frozen=True)
 class Selection:
     """What was chosen.
@@ -61,10 +74,22 @@ class Selection:
         Number of iterations; None for all.
     shrinkage : float
         Share of the prior in the mean squared distance, 1 - t.
+    n_rows : int or None
+        Number of rows to learn from; None for all.
+    curve : tuple of RowsTried
+        What trial fits to more and more rows were worth, if there were any.
+    note : str
+        Why that many rows, in words.
+    start : WarmStart or None
+        Where the fit continues, if a trial fit went to the end.
     """
 
     n_iterations: int | None = None
     shrinkage: float = 0.0
+    n_rows: int | None = None
+    curve: tuple[RowsTried, ...] = ()
+    note: str = ""
+    start: Any = None
 
     def shrinkage_to(
         self, prior: Metric, X: Points, n_components: int | None, scale: Vector
@@ -138,6 +163,8 @@ class Trial:
     prior : Metric
     path : generator of (int, Metric)
         The metrics along the fit, each with its number of iterations.
+    any_form : bool, default=False
+        Whether metrics with a gate will do, to which no prior can be added.
 
     Attributes
     ----------
@@ -148,9 +175,15 @@ class Trial:
     stage: Stage
 
     def __init__(
-        self, X: Floats, held_out: HeldOut, prior: Metric, path: Iterator[tuple[int, Metric]]
+        self,
+        X: Floats,
+        held_out: HeldOut,
+        prior: Metric,
+        path: Iterator[tuple[int, Metric]],
+        *,
+        any_form: bool = False,
     ) -> None:
-        self.X, self.held_out, self.path = X, held_out, path
+        self.X, self.held_out, self.path, self.any_form = X, held_out, path, any_form
         table = self._table(prior)
         if table is None:
             raise ValueError("All distances are zero.")
@@ -161,7 +194,7 @@ class Trial:
     def advance(self) -> bool:
         """Go on to the next metric; return whether there is one."""
         for number, metric in self.path:
-            if not isinstance(metric, Metric):
+            if not (isinstance(metric, Metric) or self.any_form):
                 raise NotLinearError("Only metrics can be validated; use validation_fraction=None.")
             table = self._table(metric)
             if table is not None:
@@ -187,12 +220,23 @@ class Choice:
         Where each trial fit was.
     n_iterations : int
         Iterations of the longest one.
+    weights : array of shape (2,)
+        Weights of the prior and of the metric.
+    held_out : list of HeldOut
     """
 
     selection: Selection
     value: float
     stages: list[Stage]
     n_iterations: int
+    weights: Vector
+    held_out: list[HeldOut]
+
+    @property
+    def terms(self) -> Floats:
+        """Log-likelihood of each held-out row."""
+        parts: Any = zip(self.held_out, self.stages, strict=True)
+        return np.concatenate([part.terms(self.weights, at.tables)[0] for part, at in parts])
 
 
 def best_choice(trials: Sequence[Trial], patience: int) -> Choice:
@@ -212,7 +256,8 @@ def best_choice(trials: Sequence[Trial], patience: int) -> Choice:
         if best is None or value > best.value + _WORTHWHILE * abs(best.value):
             shrinkage = float(weights[0] / weights.sum()) if weights.any() else 1.0
             number = max(map(itemgetter(0), stages))
-            best, n_worse = Choice(Selection(number, shrinkage), value, stages, number), 0
+            selection, held_out = Selection(number, shrinkage), [trial.held_out for trial in trials]
+            best, n_worse = Choice(selection, value, stages, number, weights, held_out), 0
         else:
             n_worse += 1
         if n_worse >= patience:

@@ -109,6 +109,15 @@ class FoundRows(HeldOut):
     def __len__(self) -> int:
         return len(self.queries)
 
+    @abstractmethod
+    def terms(self, w: Vector, tables: Floats) -> tuple[Floats, Vector]:
+        """Return the log-likelihood of each query, and the gradient of their sum."""
+
+    def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
+        """Sum over the queries."""
+        terms, gradient = self.terms(w, tables)
+        return float(terms.sum(dtype=np.float64)), gradient
+
     def table(self, metric: Metric) -> Floats:
         """Squared distances from queries to the gallery."""
         out = np.empty((len(self.queries), len(self.gallery)), dtype=np.float32)
@@ -129,8 +138,8 @@ class FoundRows(HeldOut):
 class HeldOutNumbers(FoundRows):
     """Rows with numbers, each predicted by the rows that it finds."""
 
-    def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
-        """Sum over the queries of minus the squared error, as a share of the variance."""
+    def terms(self, w: Vector, tables: Floats) -> tuple[Floats, Vector]:
+        """Minus the squared error of each query, as a share of the variance."""
         p = _log_sums(np.einsum("k,kij->ij", w.astype(tables.dtype), tables))[1]
         actual, numbers = self.known
         spread = float(np.std(np.concatenate(self.known))) or 1.0
@@ -140,7 +149,7 @@ class HeldOutNumbers(FoundRows):
         p *= np.subtract.outer(-predicted, -centered)
         p *= (2 * errors).astype(p.dtype)[:, None]
         gradient = np.einsum("kij,ij->ki", tables, p).sum(axis=1, dtype=np.float64)
-        return -float(errors @ errors), gradient
+        return -(errors**2), gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +190,8 @@ class HeldOutRows(FoundRows):
         classes = y[queries[kept]], y[gallery]
         return cls(X[queries[kept]], X[gallery], classes, near[kept], own, goal)
 
-    def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
-        """Sum over the queries of log p, or of the mean log p."""
+    def terms(self, w: Vector, tables: Floats) -> tuple[Floats, Vector]:
+        """Log p of each query, or the mean log p."""
         # Kernels of BLAS round float32 differently, and the search would end at other weights.
         H = np.einsum("k,kij->ij", w.astype(tables.dtype), tables)
         if self.own is not None:
@@ -207,7 +216,7 @@ class HeldOutRows(FoundRows):
             values = -log_all - (q * np.where(self.near > 0, H, 0)).sum(axis=1)
             p -= q
         gradient = np.einsum("kij,ij->ki", tables, p).sum(axis=1, dtype=np.float64)
-        return float(values.sum(dtype=np.float64)), gradient
+        return values, gradient
 
 
 def _log_sums(H: Floats) -> tuple[Floats, Floats]:
@@ -411,6 +420,7 @@ def held_out_parts(
     goal: Goal | None = None,
     enough: int = 300,
     max_rows: int | None = None,
+    max_queries: int = MAX_QUERIES,
 ) -> Iterator[Part]:
     """Hold out disjoint parts until there is enough to judge by.
 
@@ -429,6 +439,8 @@ def held_out_parts(
         Number of held-out rows or constraints at which to end.
     max_rows : int, optional
         The most rows to learn from.
+    max_queries : int, default=500
+        The most rows that are held out.
     """
     n_seen = 0
     for split in supervision.split(max(2, round(1 / fraction)), random_state, by=validation):
@@ -448,7 +460,7 @@ def held_out_parts(
             gallery = split.unseen_rows if whole else rows
             classes = None if numbers else y[gallery]
             gallery = sample(gallery, MAX_GALLERY, random_state, classes)
-            queries = sample(gallery if whole else split.unseen_rows, MAX_QUERIES, random_state)
+            queries = sample(gallery if whole else split.unseen_rows, max_queries, random_state)
             aim: Goal = "ranking" if whole else goal or "neighbors"
             if numbers:
                 held_out = HeldOutNumbers(X[queries], X[gallery], (y[queries], y[gallery]))
