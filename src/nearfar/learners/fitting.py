@@ -445,13 +445,14 @@ def try_rows(
         with closing(path):
             if given is None:
                 return best_choice([Trial(known.X, part.held_out, prior, path)], learner.patience)
-            number, metric = next(path)
-            while number < (given.n_iterations or math.inf):
-                number, metric = next(path, (math.inf, metric))
+            for last in path:
+                if last[0] >= (given.n_iterations or math.inf):
+                    break
+        metric = last[1]
         if given == Selection() and "warm_start" in learner._defaults and metric.is_linear:
             # The fit to more rows begins where this one converged.
             warm = WarmStart(metric)
-        trial = Trial(known.X, part.held_out, prior, iter([(0, metric)]), any_form=True)
+        trial = Trial(known.X, part.held_out, prior, iter([last]), any_form=True)
         return replace(best_choice([trial], patience=1), selection=replace(given, start=warm))
 
     return select_rows(len(X), choose)

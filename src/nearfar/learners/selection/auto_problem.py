@@ -302,10 +302,11 @@ class AutoProblem(Problem):
 
         # Small fits do not keep several threads busy; several of them do.
         with _quietly(), closing(ThreadExecutor().map(self._try, attempts())) as tries:
-            for number, _ in enumerate(tries, start=1):
-                tried = [each for each in self.candidates[:number] if each.choice is not None]
-                best = min([best, *(-each.value for each in tried)])
-                yield Iteration(best, payload=tried)
+            for candidate, (choice, note, seconds) in zip(self.candidates, tries, strict=False):
+                candidate.choice, candidate.note, candidate.seconds = choice, note, seconds
+                if choice is not None:
+                    best = min(best, -candidate.value)
+                yield Iteration(best, payload=self._tried())
         chosen = self._find_weights(self._tried())
         self.n_neighbors = self._find_neighbors(chosen)
         if self.outer is not None:
@@ -339,10 +340,15 @@ class AutoProblem(Problem):
                 bent.append(Metric(L, kernel_map=metric.kernel_map))
         return Blend(np.vstack(factors), bent)
 
-    def _try(self, candidate: Candidate, Z: Floats, seconds: float) -> None:
-        """Fit a candidate to the parts, within some seconds."""
+    def _try(
+        self, candidate: Candidate, Z: Floats, seconds: float
+    ) -> tuple[Choice | None, str, float]:
+        """Fit a candidate to the parts, within some seconds.
+
+        Returns what was chosen, why nothing was, and how long it took.
+        """
         assert candidate.method is not None
-        clock = WorkClock()
+        choice, note, clock = None, "", WorkClock()
         try:
             with (
                 deadline(_PATIENCE * seconds, clock=clock),
@@ -355,12 +361,12 @@ class AutoProblem(Problem):
                     prior, path = follow(candidate.method, rows, "unit", self.seed)
                     stack.enter_context(closing(path))
                     trials.append(Trial(rows.X, part.held_out, prior, self._addable(path)))
-                candidate.choice = best_choice(trials, candidate.method.learner.patience)
+                choice = best_choice(trials, candidate.method.learner.patience)
         except OutOfTimeError:
-            candidate.note = _TOO_SLOW
+            note = _TOO_SLOW
         except ValueError as error:
-            candidate.note = str(error)
-        candidate.seconds = clock()
+            note = str(error)
+        return choice, note, clock()
 
     def _addable(self, metrics: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Metric]]:
         """Refuse metrics with a gate, which cannot be added up, and those that must not bend."""
