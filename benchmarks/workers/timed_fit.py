@@ -71,12 +71,13 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     Z = estimator.transform(X)
     if np.iscomplexobj(Z) or not np.isfinite(Z).all():
         raise FloatingPointError("The map has NaN, infinite or complex entries.")
-    knn = KNeighborsClassifier(3).fit(Z[train], y[train])
+    knn = KNeighborsClassifier(3, algorithm="brute").fit(Z[train], y[train])
     return {
         "cpu": cpu,
         "wall": wall,
         "error": 1 - float(knn.score(Z[~train], y[~train])),
         "n_iter": int(getattr(estimator, "n_iter_", 0)),
+        "notes": list(getattr(getattr(estimator, "history_", None), "notes", ())),
         "warnings": sorted({w.category.__name__ for w in caught}),
     }
 
