@@ -55,7 +55,7 @@ from nearfar.learners.selection.choice import (
     best_choice,
 )
 from nearfar.learners.selection.held_out import held_out_parts, sample
-from nearfar.learners.selection.row_curve import EXACT_ROWS, MAX_CURVE_QUERIES, select_rows
+from nearfar.learners.selection.row_curve import EXACT_ROWS, MOST_HELD_OUT, select_rows
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import (
     LARGEST_VALUE,
@@ -430,7 +430,7 @@ def try_rows(
         validation=learner.validation,
         random_state=np.random.RandomState(seed),
         enough=1,
-        max_queries=MAX_CURVE_QUERIES,
+        most=MOST_HELD_OUT,
     )
     part = next(parts, None)
     if part is None:

@@ -420,7 +420,7 @@ def held_out_parts(
     goal: Goal | None = None,
     enough: int = 300,
     max_rows: int | None = None,
-    max_queries: int = MAX_QUERIES,
+    most: tuple[int, int] = (MAX_QUERIES, MAX_GALLERY),
 ) -> Iterator[Part]:
     """Hold out disjoint parts until there is enough to judge by.
 
@@ -439,8 +439,8 @@ def held_out_parts(
         Number of held-out rows or constraints at which to end.
     max_rows : int, optional
         The most rows to learn from.
-    max_queries : int, default=500
-        The most rows that are held out.
+    most : tuple of two int
+        The most rows that are held out, and that they are found among.
     """
     n_seen = 0
     for split in supervision.split(max(2, round(1 / fraction)), random_state, by=validation):
@@ -459,8 +459,8 @@ def held_out_parts(
             whole = split.whole_classes
             gallery = split.unseen_rows if whole else rows
             classes = None if numbers else y[gallery]
-            gallery = sample(gallery, MAX_GALLERY, random_state, classes)
-            queries = sample(gallery if whole else split.unseen_rows, max_queries, random_state)
+            gallery = sample(gallery, most[1], random_state, classes)
+            queries = sample(gallery if whole else split.unseen_rows, most[0], random_state)
             aim: Goal = "ranking" if whole else goal or "neighbors"
             if numbers:
                 held_out = HeldOutNumbers(X[queries], X[gallery], (y[queries], y[gallery]))

@@ -20,8 +20,8 @@ EXACT_ROWS = 16_000
 LEAST_ROWS = 8000
 """The fewest rows that a larger table is learned from, also if half as many did as well."""
 
-MAX_CURVE_QUERIES = 4000
-"""Rows that judge: enough to see gains of a few hundredths of the likelihood."""
+MOST_HELD_OUT = 4000, 1000
+"""Rows that judge, and rows that they are found among: noise depends on the number of the first."""
 
 # Relative gain of the held-out likelihood that is not worth four times the time.
 _NEGLIGIBLE = 1e-3
