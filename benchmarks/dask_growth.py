@@ -49,8 +49,13 @@ Row = dict[str, Any]
 CLASSES = 10
 WORKERS = 4
 CORES = len(os.sched_getaffinity(0))
-SIZES = {"equal": 20_000, "lost": 100_000, "iterations": (100_000, 200_000, 400_000)}
-TOY_SIZES = {"equal": 1_000, "lost": 2_000, "iterations": (1_000, 2_000)}
+MANY = 10_000_000
+TOY: dict[str, Row] = {
+    "equal": {"n": 1_000, "every": 8},
+    "lost": {"n": 2_000, "repeats": 1},
+    "iterations": {"sizes": (1_000,), "workers": (1, 2), "n_iterations": 3},
+    "growth": {"sizes": {"RCA, labels": 1_000}},
+}
 
 
 def random_rows(n: int, n_features: int, dtype: str = "float32") -> tuple[Any, Array]:
@@ -63,7 +68,8 @@ def random_rows(n: int, n_features: int, dtype: str = "float32") -> tuple[Any, A
         return block * spread + centers[np.arange(len(block)) % CLASSES]
 
     height = min(50_000, max(100, n // 20 // CLASSES * CLASSES))
-    noise = da.random.default_rng(0).standard_normal(
+    random: Any = da.random
+    noise = random.default_rng(0).standard_normal(
         (n, n_features), chunks=(height, n_features), dtype=dtype
     )
     return noise.map_blocks(shifted, dtype=dtype), np.arange(n) % CLASSES
@@ -95,16 +101,15 @@ def difference(M: Array, expected: Array) -> float:
     return float(np.linalg.norm(M - expected) / np.linalg.norm(expected))
 
 
-def equal(n: int) -> Iterator[Row]:
+def equal(n: int = 4_000, every: int = 1) -> Iterator[Row]:
     """Compare metrics with those of fits in memory."""
+    readers = {name: cls for name, cls in known_learners().items() if cls.reads_rows}
     with cluster(WORKERS) as client, tempfile.TemporaryDirectory() as folder:
-        for name, cls in known_learners().items():
-            if not cls.reads_rows:
-                continue
+        for name, cls in list(readers.items())[::every]:
             batches = cls.reads_rows_with == "batch_size"
             options: Row = {"batch_size": 500} if batches else {}
             if "max_iter" in cls().get_params():
-                options |= {"max_iter": 3 if batches else 30}
+                options |= {"max_iter": 3 if batches else 12}
             if "random_state" in cls().get_params():
                 options["random_state"] = 0
             learner = cls(**options)
@@ -126,7 +131,7 @@ def equal(n: int) -> Iterator[Row]:
                 yield row
 
 
-def lost(n: int, repeats: int = 3) -> Iterator[Row]:
+def lost(n: int = 20_000, repeats: int = 2) -> Iterator[Row]:
     """Kill a worker after each of two random iterations."""
     X, y = random_rows(n, 16)
     for cls, kind in ((BoostMetric, "triplets"), (MaxMarginMetric, "pairs")):
@@ -229,14 +234,18 @@ def of_iterations(X: Any, known: Any, recorder: Recorder, n_iterations: int) -> 
     return dict(zip(names, np.median(found[1:], axis=0).tolist(), strict=True))
 
 
-def iterations(sizes: tuple[int, ...], n_iterations: int = 8) -> Iterator[Row]:
+def iterations(
+    sizes: tuple[int, ...] = (50_000, 100_000, 200_000),
+    workers: tuple[int, ...] = (1, 2, 4),
+    n_iterations: int = 8,
+) -> Iterator[Row]:
     """Measure iterations of BoostMetric."""
-    for workers in (1, 2, 4):
-        with cluster(workers) as client:
+    for number in workers:
+        with cluster(number) as client:
             for n in sizes:
                 X, y = random_rows(n, 64)
                 known = supervision("triplets", y)
-                row: Row = {"rows": n, "features": 64, "triplets": len(known), "workers": workers}
+                row: Row = {"rows": n, "features": 64, "triplets": len(known), "workers": number}
                 row["load"] = os.getloadavg()[0]
                 row |= of_iterations(X, known, Recorder(client, counts=False), n_iterations)
                 counted = of_iterations(X, known, Recorder(client, counts=True), 3)
@@ -282,8 +291,11 @@ def expected_bytes(row: Row) -> tuple[float, float]:
 
 
 def constants(rows: list[Row]) -> tuple[float, float, float]:
-    """Return the client's seconds for a triplet, a worker's for a row and feature that is read,
-    and the rest for each task, from runs on one worker."""
+    """Return seconds from runs on one worker.
+
+    The client's for a triplet, the worker's for a row and feature that is read, and the rest for
+    each task.
+    """
     alone = [row for row in rows if row["workers"] == 1]
 
     def slope(values: list[float], sizes: list[float]) -> float:
@@ -398,13 +410,12 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--most", type=int, default=2_000_000, help="rows with triplets")
     options = parser.parse_args()
-    sizes: Row = dict(TOY_SIZES if options.toy else SIZES)
-    many = 5_000 if options.toy else 10_000_000
-    sizes["growth"] = {
-        "RCA, labels": many,
-        "BoostMetric, labels": many,
-        "BoostMetric, triplets": 5_000 if options.toy else options.most,
+    sizes = {
+        "RCA, labels": MANY,
+        "BoostMetric, labels": MANY,
+        "BoostMetric, triplets": options.most,
     }
+    settings = TOY if options.toy else {"growth": {"sizes": sizes}}
     name = "dask_growth_toy" if options.toy else "dask_growth"
     rows = stored_rows(name)
     about = {"commit": commit(), "cores": CORES, "machine": platform.machine()}
@@ -412,7 +423,7 @@ def main() -> None:
         rows = [row for row in rows if row["part"] != part]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for row in PARTS[part](sizes[part]):
+            for row in PARTS[part](**settings.get(part, {})):
                 rows.append({"part": part, **row, **about})
                 print(rows[-1], flush=True)
                 record(name, sorted(rows, key=lambda r: list(PARTS).index(r["part"])))
