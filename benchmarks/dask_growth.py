@@ -184,7 +184,7 @@ class Recorder(DaskExecutor):
 
     def clear(self) -> None:
         """Begin a new iteration."""
-        self.work = self.elapsed = 0.0
+        self.work = self.cpu = self.elapsed = 0.0
         self.tasks = self.sent = self.received = 0
 
     def map(
@@ -202,18 +202,20 @@ class Recorder(DaskExecutor):
                 self.tasks += 1
                 yield function, *task
 
-        for seconds, result in super().map(run_timed, noted(), memory=memory):
+        for seconds, cpu, result in super().map(run_timed, noted(), memory=memory):
             self.work += seconds
+            self.cpu += cpu
             if self.counts:
                 self.received += len(pickle.dumps(result))
             yield result
         self.elapsed += time.perf_counter() - start
 
 
-def run_timed(function: Callable[..., Any], *task: Any) -> tuple[float, Any]:
-    start = time.perf_counter()
+def run_timed(function: Callable[..., Any], *task: Any) -> tuple[float, float, Any]:
+    """Return elapsed seconds, those of the processor, and the result."""
+    start, cpu = time.perf_counter(), time.thread_time()
     result = function(*task)
-    return time.perf_counter() - start, result
+    return time.perf_counter() - start, time.thread_time() - cpu, result
 
 
 def of_iterations(X: Any, known: Any, recorder: Recorder, n_iterations: int) -> Row:
@@ -224,13 +226,14 @@ def of_iterations(X: Any, known: Any, recorder: Recorder, n_iterations: int) -> 
         recorder.clear()
         for iteration in iterations:
             r = recorder
-            found.append([iteration.seconds, r.work, r.elapsed, r.tasks, r.sent, r.received])
+            times = [iteration.seconds, r.work, r.cpu, r.elapsed]
+            found.append([*times, r.tasks, r.sent, r.received])
             recorder.clear()
             yield iteration
 
     with nearfar.executor(recorder), watching(note):
         BoostMetric(max_iter=n_iterations, scale="standard").fit(X, known)
-    names = ("seconds", "work", "elapsed", "tasks", "sent", "received")
+    names = ("seconds", "work", "cpu", "elapsed", "tasks", "sent", "received")
     return dict(zip(names, np.median(found[1:], axis=0).tolist(), strict=True))
 
 
@@ -417,7 +420,7 @@ def main() -> None:
     }
     settings = TOY if options.toy else {"growth": {"sizes": sizes}}
     name = "dask_growth_toy" if options.toy else "dask_growth"
-    rows = stored_rows(name)
+    rows = [] if options.toy else stored_rows(name)
     about = {"commit": commit(), "cores": CORES, "machine": platform.machine()}
     for part in options.parts:
         rows = [row for row in rows if row["part"] != part]
