@@ -155,6 +155,7 @@ def lost(n: int = 20_000, repeats: int = 2) -> Iterator[Row]:
                     "lost": len(set(killed)),
                     "difference": difference(found, expected),
                     "seconds": [undisturbed, time.perf_counter() - start],
+                    "load": os.getloadavg()[0],
                 }
 
 
@@ -348,14 +349,12 @@ def table(rows: list[Row]) -> str:
             f"A worker of {WORKERS} is killed after each of two random iterations, "
             f"{by['lost'][0]['rows']:,} rows of 16 features:",
             "",
-            "| learner | killed after iterations | difference of M | seconds | undisturbed |",
-            "| --- | --- | --- | --- | --- |",
+            "| learner | killed after iterations | difference of M |",
+            "| --- | --- | --- |",
         ]
         for r in by["lost"]:
             after = f"{' and '.join(map(str, r['after']))} of {r['iterations']}"
-            calm, disturbed = r["seconds"]
-            cells = f"{r['learner']} | {after} | {r['difference']:.0e}"
-            lines.append(f"| {cells} | {disturbed:.1f} | {calm:.1f} |")
+            lines.append(f"| {r['learner']} | {after} | {r['difference']:.0e} |")
     if by["iterations"]:
         found = constants(by["iterations"])
         cores = by["iterations"][0]["cores"]
