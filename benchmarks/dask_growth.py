@@ -239,7 +239,7 @@ def of_iterations(X: Any, known: Any, recorder: Recorder, n_iterations: int) -> 
 
 
 def iterations(
-    sizes: tuple[int, ...] = (50_000, 100_000, 200_000),
+    sizes: tuple[int, ...] = (25_000, 50_000, 100_000),
     workers: tuple[int, ...] = (1, 2, 4),
     n_iterations: int = 8,
 ) -> Iterator[Row]:
