@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import dask.array as da
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -23,6 +24,7 @@ from nearfar import (
     XQDA,
     AutoMetric,
     BoostMetric,
+    Chunklets,
     FarTargetTriplets,
     InverseCovariance,
     MaxMarginMetric,
@@ -32,7 +34,7 @@ from nearfar import (
     SparseNCA,
     open_rows,
 )
-from nearfar.learners.base import MetricLearner
+from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.rows import base, opening
 
 N, D = 1500, 6
@@ -119,6 +121,30 @@ def test_the_metric_is_that_of_the_fit_in_memory(learner, kind, dtype, tmp_path)
     assert found.transform(path).shape == (N, embedded.shape[1])
     assert found.transform(path).dtype == embedded.dtype
     np.testing.assert_array_equal(found.transform(path), found.transform(X))
+
+
+READERS = [
+    (cls, kind)
+    for cls in known_learners().values()
+    if not cls.reads_rows_with
+    for kind in cls()._kinds_read()
+    if cls.reads_rows and (kind in cls.supervision or cls.ignores_y)
+]
+
+
+@pytest.mark.parametrize(
+    ("cls", "kind"), READERS, ids=[f"{cls.__name__} {kind}" for cls, kind in READERS]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_metric_of_a_dask_array_is_that_of_the_fit_in_memory(cls, kind):
+    """Every learner that reads rows, but those in batches, which refuse Dask arrays."""
+    X, y = labelled_rows("float64")
+    known = Chunklets(np.where(y, y, -1)) if kind == "chunklets" else supervision(kind, X, y)
+    options = {"max_iter": 12, "random_state": 0}
+    learner = cls(**{name: v for name, v in options.items() if name in cls().get_params()})
+    M = learner.fit(X, known).metric_.matrix
+    found = learner.fit(da.from_array(X, chunks=(400, 4)), known).metric_.matrix
+    assert np.linalg.norm(found - M) <= 1e-10 * np.linalg.norm(M)
 
 
 def test_optimal_factors_are_found_from_disk(tmp_path):
@@ -209,8 +235,6 @@ def test_learners_that_need_rows_in_memory_say_so(learner, tmp_path):
 
 
 def test_batches_need_random_access(tmp_path):
-    import dask.array as da
-
     X, y = labelled_rows("float64")
     with pytest.raises(ValueError, match=r"save X as a \.npy file"):
         NCA(batch_size=100).fit(da.from_array(X, chunks=400), y)
