@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nearfar import open_rows
+from nearfar import RCA, open_rows
 from nearfar.rows import as_rows, base
 from nearfar.rows.npy import NpyRows
 from nearfar.rows.parquet import ParquetRows
@@ -122,6 +122,37 @@ def test_other_numbers_become_double_precision(tmp_path):
         rows = open_rows(npy(np.arange(8).reshape(4, 2).astype(kind), tmp_path))
         assert rows.dtype in (np.float32, np.float64)
         np.testing.assert_array_equal(rows[:], np.arange(8).reshape(4, 2).astype(kind))
+
+
+@pytest.mark.parametrize("size", [-1, 7])
+def test_a_column_of_lists_is_taken_without_the_others(tmp_path, size):
+    X = np.random.default_rng(0).standard_normal((500, 7), dtype=np.float32)
+    y = np.arange(500) % 3
+    path = tmp_path / "X.parquet"
+    lists = pa.array(list(X), pa.list_(pa.float32(), size))
+    table = pa.table({"vector": lists, "label": list(map(str, y))})
+    pq.write_table(table, path, row_group_size=90)
+    rows = open_rows(path)
+    assert rows.feature_names == tuple(f"vector[{k}]" for k in range(7))
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows[:], X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows))[80:200], X[80:200])
+    in_blocks, in_memory = RCA().fit(path, y).metric_, RCA().fit(X, y).metric_
+    np.testing.assert_allclose(in_blocks.matrix, in_memory.matrix, rtol=1e-3, atol=1e-5)
+
+
+def test_lists_that_do_not_fit_are_named(tmp_path):
+    path = tmp_path / "X.parquet"
+    for last in ([1.0], None):
+        pq.write_table(pa.table({"v": [[1.0, 2.0], [3.0, 4.0], last]}), path)
+        with pytest.raises(ValueError, match=r"'v' .* lists of several lengths; the first has 2"):
+            open_rows(path)[:]
+    pq.write_table(pa.table({"v": [[1.0]], "w": [[1.0]]}), path)
+    with pytest.raises(ValueError, match="several columns of lists: v, w"):
+        open_rows(path)
+    pq.write_table(pa.table({"v": [["a"]]}), path)
+    with pytest.raises(ValueError, match="has no numbers, but list"):
+        open_rows(path)
 
 
 def test_columns_of_a_parquet_file_are_features(X, tmp_path):

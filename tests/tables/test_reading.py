@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nearfar import Metric, Triplets, learn
 from nearfar.runtime.option_names import options_of_command_line
 from nearfar.tables import TableError, read_table
 from nearfar.tables.features import ColumnRules
+from nearfar.tables.formats import column_names, open_table
+from nearfar.tables.reader import ColumnChoice
 from nearfar.tables.reading import read_rows
 from table_files import NAMES
 
@@ -334,3 +339,80 @@ def test_bars_between_values(folder):
 def test_arrays_of_newcomers(X, y, message):
     with pytest.raises(ValueError, match=message):
         read_table(X, label=y)
+
+
+def _vector_file(path: Path, X: np.ndarray, kind: str) -> None:
+    """Write rows as lists, as lists of one length or as columns, in several row groups."""
+    flat, width = pa.array(X.ravel()), X.shape[1]
+    lists = {
+        "list": pa.ListArray.from_arrays(pa.array(range(0, X.size + 1, width), pa.int32()), flat),
+        "fixed": pa.FixedSizeListArray.from_arrays(flat, width),
+    }
+    columns = {f"f{k}": X[:, k] for k in range(width)}
+    if kind in lists:
+        columns = {"vector": lists[kind]}
+    label = [f"class {row % 3}" for row in range(len(X))]
+    pq.write_table(pa.table({**columns, "label": label}), path, row_group_size=len(X) // 3)
+
+
+@pytest.mark.parametrize("kind", ["list", "fixed", "columns"])
+def test_parquet_takes_little_more_memory_than_its_rows(tmp_path: Path, kind: str) -> None:
+    X = np.random.default_rng(0).standard_normal((80_000, 128), dtype=np.float32)
+    path = tmp_path / "rows.parquet"
+    _vector_file(path, X, kind)
+    read_rows(path, label="label")  # imports take memory, too
+    tracemalloc.start()
+    try:
+        table = read_rows(path, label="label")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(table.X, X)
+    assert table.X.dtype == np.float32
+    assert peak <= 1.5 * X.nbytes
+    # tracemalloc does not see memory of Arrow: batches bound it.
+    with open_table(path, ColumnChoice(others=tuple(column_names(path)))) as reader:
+        assert max(len(batch) for batch in reader.batches()) * X[0].nbytes <= 1 << 23
+
+
+@pytest.mark.parametrize("kind", ["list", "fixed", "columns"])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_parquet_is_read_as_pandas_reads_it(tmp_path: Path, kind: str, precision: str) -> None:
+    X = np.random.default_rng(0).standard_normal((9_000, 130)).astype(precision)
+    path = tmp_path / "rows.parquet"
+    _vector_file(path, X, kind)
+    frame = pq.read_table(path).to_pandas()
+    rows = frame["vector"].tolist() if "vector" in frame else frame.drop(columns="label")
+    table = read_table(path, label="label")
+    np.testing.assert_array_equal(table.X, np.asarray(rows))
+    assert table.X.dtype == precision
+    assert table.y is not None
+    assert table.y.tolist() == frame["label"].tolist()
+
+
+def test_vectors_without_a_label_or_without_numbers(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((20_000, 60))
+    lists: list[list[float] | None] = X.tolist()
+    lists[3] = lists[19_000] = None
+    labels: list[str | None] = ["ab"[row % 2] for row in range(len(X))]
+    labels[0] = labels[10_000] = None
+    path = tmp_path / "rows.parquet"
+    kept = np.setdiff1d(np.arange(len(X)), [0, 10_000])
+    for kind in (pa.list_(pa.float64()), pa.list_(pa.float64(), 60)):
+        column = pa.array(lists, kind)
+        pq.write_table(pa.table({"vector": column, "label": labels}), path, row_group_size=7_000)
+        table = read_table(path, label="label")
+        assert table.feature_names is not None
+        assert table.feature_names[-1] == "vector=(missing)"
+        missing = np.isin(kept, [3, 19_000])
+        np.testing.assert_array_equal(table.X[:, -1], missing)
+        np.testing.assert_array_equal(table.X[~missing, :-1], X[kept][~missing])
+        np.testing.assert_array_equal(table.X[missing, :-1], [np.median(X[kept][~missing], 0)] * 2)
+
+
+def test_vectors_of_several_lengths_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    lists = [[1.0, 2.0]] * 29_999 + [[1.0]]
+    pq.write_table(pa.table({"vector": lists, "label": ["a", "b"] * 15_000}), path)
+    with pytest.raises(TableError, match=r"a list of 1' in row 29999 .* a list of 2 numbers"):
+        read_table(path, label="label")

@@ -30,6 +30,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from nearfar.columns.date_text import parse_date
+from nearfar.numerics.missing import surely_finite
 from nearfar.runtime.quoting import quoted
 from nearfar.typing import Array, Matrix, Vector
 
@@ -109,6 +110,8 @@ def column_values(frame: object, key: Any) -> Cells:
     if values.dtype.kind == "m":
         return np.asarray(values / _DAY)
     if values.dtype.kind == "f":
+        if surely_finite(values):
+            return values
         # Damaged files have signalling NaNs, which give warnings later.
         missing = np.isnan(values)
         return np.where(missing, values.dtype.type(np.nan), values) if missing.any() else values

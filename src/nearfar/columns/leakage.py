@@ -14,6 +14,7 @@ _LEAST_ROWS = 20
 _SAMPLE = 200
 # More rows take longer and hardly change the share of wrong ones.
 _MOST_ROWS = 20_000
+_BLOCK_ROWS = 1024
 # Share of the rows that may be of another class than most rows with the same value.
 _MOST_WRONG = 0.01
 # The same, as a share of the rows outside the largest class.
@@ -60,7 +61,10 @@ def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[st
     for name, places in features.items():
         suspects = [place for place in places if _separates(sample[:, place], sampled)]
         separates = any(_separates(X[:, place], classes) for place in suspects)
-        if separates or _identifies(few[:, places] @ mixing[places], classes[rows]):
+        # In blocks, as the product is in float64.
+        blocks = (few[top : top + _BLOCK_ROWS, places] for top in range(0, len(few), _BLOCK_ROWS))
+        mixed = np.concatenate([block @ mixing[places] for block in blocks])
+        if separates or _identifies(mixed, classes[rows]):
             found.append(name)
     return found
 
@@ -77,7 +81,8 @@ def _separates(values: Floats, classes: Ints) -> bool:
 
 def _first_of_each(X: Floats, classes: Ints) -> Ints:
     """Return the first of the rows that are equal, also in their class."""
-    hashes = [hash((row.tobytes(), code)) for row, code in zip(X + 0.0, classes, strict=True)]
+    # Zeros of either sign are equal.
+    hashes = [hash(((row + 0.0).tobytes(), code)) for row, code in zip(X, classes, strict=True)]
     return np.sort(np.unique(hashes, return_index=True)[1])
 
 

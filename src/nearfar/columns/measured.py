@@ -20,6 +20,7 @@ from nearfar.columns.cells import (
 )
 from nearfar.columns.kind import MISSING, Kind
 from nearfar.columns.notation import PLAIN, Notation, Survey, survey
+from nearfar.numerics.missing import surely_finite
 from nearfar.typing import Floats
 
 _DAY = np.timedelta64(1, "D")
@@ -55,13 +56,12 @@ class Measured(Kind):
 
     @classmethod
     def _learned(cls, M: Floats) -> tuple[tuple[float, ...], bool]:
-        _check_finite(M)
-        gaps = np.isnan(M)
-        if cls.strategy == "median" and not gaps.all(axis=0).any():
+        gaps = _gaps(M)
+        if cls.strategy == "median" and (gaps is None or not gaps.all(axis=0).any()):
             # As scikit-learn's, without what it checks for every column again.
-            return tuple(np.nanmedian(M, axis=0).tolist()), bool(gaps.any())
+            return tuple(np.nanmedian(M, axis=0).tolist()), gaps is not None
         imputer = SimpleImputer(strategy=cls.strategy, keep_empty_features=True)
-        return tuple(imputer.fit(M).statistics_.tolist()), bool(gaps.any())
+        return tuple(imputer.fit(M).statistics_.tolist()), gaps is not None
 
     def again(self, values: Cells) -> Self:
         """Learn what replaces missing numbers."""
@@ -80,17 +80,22 @@ class Measured(Kind):
     def apply(self, values: Cells) -> Floats:
         """Return the numbers, with missing ones replaced, and which were missing."""
         M = self.read(values)
-        _check_finite(M)
-        gaps = np.isnan(M)
-        if gaps.any():
+        gaps = _gaps(M)
+        missing = np.zeros(len(M)) if gaps is None else gaps.any(axis=1)
+        if gaps is not None:
             M = np.where(gaps, np.asarray(self.fill, M.dtype), M)
-        return np.column_stack([M, gaps.any(axis=1)]).astype(M.dtype) if self.indicator else M
+        return np.column_stack([M, missing]).astype(M.dtype) if self.indicator else M
 
 
-def _check_finite(M: Floats) -> None:
+def _gaps(M: Floats) -> NDArray[np.bool_] | None:
+    """Return which numbers are missing, or None if none are; infinite ones are an error."""
+    if surely_finite(M):
+        return None
     infinite = np.isinf(M).any(axis=1)
     if infinite.any():
         raise CellError(int(infinite.argmax()), "inf", "a finite number")
+    gaps: NDArray[np.bool_] = np.isnan(M)
+    return gaps if gaps.any() else None
 
 
 @dataclass(frozen=True)

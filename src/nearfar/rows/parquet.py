@@ -13,6 +13,9 @@ from nearfar.rows.grouped import GroupedRows
 from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Floats
 
+# Bytes that are decoded at once, and of the buffer of a column.
+_BATCH_BYTES, _BUFFER_BYTES = 1 << 22, 1 << 16
+
 
 class ParquetRows(GroupedRows):
     """Rows of a Parquet file, or of the files of a folder in the order of their names.
@@ -21,8 +24,9 @@ class ParquetRows(GroupedRows):
     ----------
     path : path
     columns : sequence of str, optional
-        The features; by default all columns, which must be numbers. They are float32 if all
-        columns are.
+        The features: numbers, or lists of numbers of one length. By default the only column of
+        lists, if there is one; otherwise all columns, which must be numbers. They are float32 if
+        all columns are.
 
     Examples
     --------
@@ -48,7 +52,18 @@ class ParquetRows(GroupedRows):
             if not files:
                 raise ValueError(f"{path} has no Parquet files.")
         schema = pq.read_schema(files[0])
-        names = [str(name) for name in (schema.names if columns is None else columns)]
+        is_list = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+
+        def number_of(kind: Any) -> Any:
+            return kind.value_type if any(each(kind) for each in is_list) else kind
+
+        lists = [field.name for field in schema if number_of(field.type) is not field.type]
+        if columns is None and len(lists) > 1:
+            raise ValueError(
+                f"{files[0]} has several columns of lists: {', '.join(lists)}. Choose with "
+                "nearfar.rows.parquet.ParquetRows(path, columns=[...])."
+            )
+        names = [str(name) for name in (columns or lists or schema.names)]
         self.groups: list[tuple[str, int]] = []
         sizes = []
         for file in files:
@@ -57,29 +72,62 @@ class ParquetRows(GroupedRows):
                     if name not in opened.schema_arrow.names:
                         raise ValueError(f"{file} has no column {name!r}.")
                     kind = opened.schema_arrow.field(name).type
-                    if not (types.is_floating(kind) or types.is_integer(kind)):
+                    number = number_of(kind)
+                    if not (types.is_floating(number) or types.is_integer(number)):
                         raise ValueError(f"Column {name!r} of {file} has no numbers, but {kind}.")
-                for number in range(opened.metadata.num_row_groups):
-                    self.groups.append((str(file.resolve()), number))
-                    sizes.append(opened.metadata.row_group(number).num_rows)
+                for group in range(opened.metadata.num_row_groups):
+                    self.groups.append((str(file.resolve()), group))
+                    sizes.append(opened.metadata.row_group(group).num_rows)
         self.columns = names
+        # Lists have as many numbers as the first one.
+        self.widths: dict[str, int] = {}
+        with pq.ParquetFile(files[0]) as opened:
+            for name in set(lists).intersection(names):
+                for batch in opened.iter_batches(1, columns=[name]):
+                    self.widths[name] = len(batch.column(0)[0].as_py() or ())
+                    break
         self.bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)]).astype(np.intp)
-        self.shape = (int(self.bounds[-1]), len(names))
-        narrow = all(str(schema.field(name).type) == "float" for name in names)
+        self.feature_names = tuple(
+            f"{name}[{entry}]" if name in lists else name
+            for name in names
+            for entry in range(self.widths.get(name, 1))
+        )
+        self.shape = (int(self.bounds[-1]), len(self.feature_names))
+        narrow = all(str(number_of(schema.field(name).type)) == "float" for name in names)
         self.dtype = np.dtype(np.float32 if narrow else np.float64)
-        self.feature_names = tuple(names)
         self._stamps = {file: stamp_of(Path(file).stat()) for file, _ in self.groups}
 
     def load(self, group: int) -> Floats:
         """Read a row group."""
+        from pyarrow import compute as pc
+
         file, number = self.groups[group]
         opened = self.__dict__.get("_stamps", {}).get(file)
         check_unchanged(file, stamp_of(Path(file).stat()), opened)
-        with _pyarrow_parquet().ParquetFile(file) as source:
-            table = source.read_row_group(number, columns=self.columns, use_threads=False)
-        rows = np.empty((len(table), len(self.columns)), dtype=self.dtype)
-        for k, name in enumerate(self.columns):
-            rows[:, k] = table.column(name).to_numpy()
+        start, stop = self.bounds[group : group + 2]
+        rows = np.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        # A few rows at a time, so that a group is not in memory twice.
+        options = {"pre_buffer": False, "buffer_size": _BUFFER_BYTES}
+        with _pyarrow_parquet().ParquetFile(file, **options) as source:
+            top = 0
+            size = max(1, _BATCH_BYTES // max(1, rows.itemsize * rows.shape[1]))
+            for batch in source.iter_batches(size, [number], self.columns, use_threads=False):
+                part, left = rows[top : top + len(batch)], 0
+                top += len(batch)
+                for name in self.columns:
+                    column, width = batch.column(name), self.widths.get(name)
+                    if width is None:
+                        part[:, left] = column.to_numpy(zero_copy_only=False)
+                        left += 1
+                        continue
+                    if pc.list_value_length(column).unique().to_pylist() != [width]:
+                        raise ValueError(
+                            f"Column {name!r} of {file} has missing lists or lists of several "
+                            f"lengths; the first has {width} numbers."
+                        )
+                    numbers = column.flatten().to_numpy(zero_copy_only=False)
+                    part[:, left : left + width] = numbers.reshape(-1, width)
+                    left += width
         return rows
 
 

@@ -33,8 +33,8 @@ class ArrayReader(TableReader):
     ----------
     path : Path
     choice : ColumnChoice
-    scratch : Path or None
-        If it is None, the array is read at once.
+    _ : Path or None
+        Arrays need no folder for temporary files.
     load : callable, optional
         Returns the array; by default it is that of an .npy file, mapped to memory.
     """
@@ -45,10 +45,10 @@ class ArrayReader(TableReader):
         self,
         path: Path,
         choice: ColumnChoice,
-        scratch: Path | None,
+        _: Path | None = None,
         load: Callable[[], Array] | None = None,
     ) -> None:
-        self.path, self._whole = path, scratch is None
+        self.path = path
         self._load = load or partial(np.load, path, mmap_mode="r")
         array = np.asarray(self._load())
         if array.ndim != 2 or array.dtype.kind not in "fiub":
@@ -67,7 +67,7 @@ class ArrayReader(TableReader):
 
     def _read_batches(self) -> Iterator[Batch]:
         total, width = self._shape
-        rows = max(1, total) if self._whole else batch_rows(width)
+        rows = batch_rows(width)
         for start in range(0, total, rows):
             # Pages count as memory until their mapping is closed, so that each batch has its own.
             mapped = self._load()
@@ -85,14 +85,14 @@ def open_npz(path: Path, choice: ColumnChoice, scratch: Path | None) -> Iterator
     name = "X" if "X" in names else names[0]
     if scratch is None:
         array = load_array(path, name)
-        yield ArrayReader(path, choice, scratch, lambda: array)
+        yield ArrayReader(path, choice, load=lambda: array)
         return
     with (
         zipfile.ZipFile(path) as archive,
         archive.open(f"{name}.npy") as packed,
         unpacked_copy(path, packed, scratch) as copy,
     ):
-        yield ArrayReader(path, choice, scratch, partial(np.load, copy, mmap_mode="r"))
+        yield ArrayReader(path, choice, load=partial(np.load, copy, mmap_mode="r"))
 
 
 def load_array(path: Path, name: str | None = None) -> Array:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -29,6 +28,7 @@ from nearfar.tables.reader import (
     TableReader,
     TableWriter,
     batch_rows,
+    reading,
 )
 from nearfar.typing import Floats
 
@@ -76,7 +76,8 @@ class ArrowReader(TableReader):
             yield self._batch(table, total)
 
     def _batch(self, table: pa.Table, total: int) -> Batch:
-        X = _matrix(table, self.features, self.dtype)
+        X = np.empty((len(table), len(self.features)), self.dtype)
+        _fill(X, table, self.features)
         return Batch(X, table.select(self.others.names), total)
 
     def _check_numbers(self) -> None:
@@ -87,16 +88,14 @@ class ArrowReader(TableReader):
             raise self.not_numbers(text)
 
 
-def _matrix(table: pa.Table, names: Sequence[str], dtype: np.dtype[Any]) -> Floats:
-    """Return columns as an array; missing values are nan."""
-    X = np.empty((len(table), len(names)), dtype)
-    number = pa.from_numpy_dtype(dtype)
+def _fill(X: Floats, table: pa.Table, names: Sequence[str]) -> None:
+    """Write columns to an array; missing values are nan."""
+    number = pa.from_numpy_dtype(X.dtype)
     for place, name in enumerate(names):
         column = table.column(name)
         if column.type != number:
             column = column.cast(number, safe=False)
         X[:, place] = column.to_numpy()
-    return X
 
 
 class ParquetReader(ArrowReader):
@@ -108,36 +107,57 @@ class ParquetReader(ArrowReader):
             path, pre_buffer=False, buffer_size=_PARQUET_BUFFER_BYTES
         )
         super().__init__(path, choice, self._file.schema_arrow)
-        self._width = choice.width or len(self.features)
+        metadata = self._file.metadata
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        # Lists have more than one number.
+        bytes_per_row = sum(group.total_byte_size for group in groups) // max(1, metadata.num_rows)
+        self._width = max(choice.width, len(self.features), bytes_per_row // 8)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
+    def read(self) -> Batch:
+        """Return all rows at once: some columns at a time, each written to its place."""
+        metadata, width = self._file.metadata, len(self.features)
+        # A file may have much more than it has bytes.
+        cells = metadata.num_rows * (width + len(self.others.names))
+        packed = Path(str(self.path)).stat().st_size
+        check_growth(self.path, packed, cells * self.dtype.itemsize)
+        self._check_numbers()
+        with reading(self.path):
+            X, at_once = np.empty((metadata.num_rows, width), self.dtype), self._columns_at_once()
+            for left in range(0, width, at_once):
+                names, top = self.features[left : left + at_once], 0
+                for table in self._tables(names, batch_rows(len(names))):
+                    _fill(X[top : top + len(table), left : left + at_once], table, names)
+                    top += len(table)
+            others = [self.others.empty_table()]
+            if self.others.names:
+                others += self._tables(self.others.names, batch_rows(self._width))
+        self._check_finite(X, 0)
+        return Batch(X, pa.concat_tables(others), metadata.num_rows)
+
     def _read_batches(self) -> Iterator[Batch]:
         self._check_numbers()
-        metadata, width = self._file.metadata, len(self.features)
-        if self._scratch is None:
-            # A file may have much more than it has bytes.
-            cells = metadata.num_rows * (width + len(self.others.names))
-            packed = Path(str(self.path)).stat().st_size
-            check_growth(self.path, packed, cells * self.dtype.itemsize)
-            rows, at_once = max(1, metadata.num_rows), width
-        else:
-            rows = batch_rows(self._width)
-            # Pages are no larger than their columns.
-            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-            columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-            largest = max((column.total_uncompressed_size for column in columns), default=1)
-            page = min(max(1, largest), _PARQUET_PAGE_BYTES)
-            fits = width * page <= _PARQUET_MAX_PAGES_BYTES
-            at_once = width if fits else max(1, _PARQUET_GROUP_PAGES_BYTES // page)
-        if width <= at_once:
+        rows, at_once = batch_rows(self._width), self._columns_at_once()
+        if self._scratch is None or len(self.features) <= at_once:
             for table in self._tables([*self.features, *self.others.names], rows):
-                yield self._batch(table, metadata.num_rows)
+                yield self._batch(table, self._file.metadata.num_rows)
             return
         for group in range(self._file.num_row_groups):
             yield from self._by_columns(group, rows, at_once)
+
+    def _columns_at_once(self) -> int:
+        """Return how many columns have pages of bounded size together."""
+        metadata, width = self._file.metadata, len(self.features)
+        # Pages are no larger than their columns.
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+        largest = max((column.total_uncompressed_size for column in columns), default=1)
+        page = min(max(1, largest), _PARQUET_PAGE_BYTES)
+        fits = width * page <= _PARQUET_MAX_PAGES_BYTES
+        return max(1, width if fits else _PARQUET_GROUP_PAGES_BYTES // page)
 
     def _tables(
         self, names: Sequence[str], rows: int, groups: list[int] | None = None
@@ -158,7 +178,9 @@ class ParquetReader(ArrowReader):
             for left in range(0, width, at_once):
                 names = self.features[left : left + at_once]
                 for table in self._tables(names, rows, [group]):
-                    file.write(_matrix(table, names, self.dtype).data)
+                    part = np.empty((len(table), len(names)), self.dtype)
+                    _fill(part, table, names)
+                    file.write(part.data)
             for start in range(0, n, rows):
                 X = np.empty((min(rows, n - start), width), self.dtype)
                 for left in range(0, width, at_once):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nearfar.columns import Columns
 from nearfar.columns.category import Category
@@ -23,7 +24,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.tables.errors import NotNumbersError, TableError
-from nearfar.tables.formats import column_names, open_table
+from nearfar.tables.formats import FORMATS, column_names, kind_of, open_table
 from nearfar.tables.frames import Frame
 from nearfar.tables.labels import rows_with_label
 from nearfar.tables.reader import (
@@ -222,13 +223,17 @@ def _fitted(
 ) -> Prepared:
     """Learn what becomes of columns, and say so."""
     everything = tuple(dict.fromkeys([*others, *features]))
-    with open_table(path, _unchanged(path, everything)) as table:
+    vectors = [name for name in _vector_columns(path, everything) if name not in others]
+    rest = [name for name in everything if name not in vectors]
+    with open_table(path, _unchanged(path, rest)) as table:
         frame = polars_frame(table.read().others)
     places = None
     if label is not None:
         labelled = rows_with_label(path, frame[label])
         if not labelled.all():
             frame, places = frame.filter(labelled), np.flatnonzero(labelled.to_numpy())
+    has_label = None if places is None else labelled
+    frame = frame.with_columns(_read_vectors(path, name, has_label) for name in vectors)
     try:
         columns = Columns.fit(frame.select(features), **kinds, impute=impute)
         X = columns.apply(frame)
@@ -256,6 +261,48 @@ def _fitted(
         note(f"{columns.conversions}.")
     cells = frame.select(columns.names)
     return Prepared(X, frame.select(others), columns.feature_names, columns, places, cells)
+
+
+def _vector_columns(path: Source, names: Sequence[str]) -> list[str]:
+    """Return the columns of lists of float32 or float64 in formats that have such columns."""
+    if not FORMATS[kind_of(path)].has_lists:
+        return []
+    is_list = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    with open_table(path, _unchanged(path, names)) as table:
+        lists = [field for field in table.others if any(each(field.type) for each in is_list)]
+    numbers = (pa.float32(), pa.float64())
+    return [field.name for field in lists if field.type.value_type in numbers]
+
+
+def _read_vectors(path: Source, name: str, labelled: pl.Series | None) -> pl.Series:
+    """Read lists of one length into one array, without rows that have no label.
+
+    Missing lists are nan. Lists of several lengths are returned as they are.
+    """
+    choice = _unchanged(path, [name])
+    with open_table(path, choice) as table:
+        X, n_rows, n_read = None, 0, 0
+        for batch in table.batches():
+            lists = batch.others.column(0).combine_chunks()
+            if labelled is not None:
+                lists = lists.filter(labelled.slice(n_read, len(lists)).to_arrow())
+            n_read += len(batch)
+            widths = pc.list_value_length(lists).drop_null().unique().to_pylist()
+            if X is None and len(widths) == 1 and widths[0] > 0:
+                total = batch.total if labelled is None else int(labelled.sum())
+                X = np.empty((total, widths[0]), lists.type.value_type.to_pandas_dtype())
+            if X is None or widths not in ([], [X.shape[1]]):
+                break
+            part, known = X[n_rows : n_rows + len(lists)], lists.is_valid().to_numpy(False)
+            part[known] = lists.flatten().to_numpy(False).reshape(-1, X.shape[1])
+            part[~known] = np.nan
+            n_rows += len(lists)
+        else:
+            if X is not None:
+                return pl.Series(name, X)
+    with open_table(path, choice) as table:
+        column = polars_frame(table.read().others)[name]
+    return column if labelled is None else column.filter(labelled)
 
 
 def read_examples(path: Source, columns: Columns | None) -> list[ColumnExample]:

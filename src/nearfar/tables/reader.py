@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.missing import surely_finite
 from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import cut, named, quoted
 from nearfar.runtime.suggestions import did_you_mean
@@ -257,11 +258,26 @@ class TableReader(ABC):
             del batch
 
     def read(self) -> Batch:
-        """Return all rows at once."""
+        """Return all rows at once; batches are written to their place as they are read."""
+        source = self.batches()
         empty = Batch(np.empty((0, len(self.features)), self.dtype), self.others.empty_table(), 0)
-        return joined(list(self.batches()) or [empty])
+        first = next(source, empty)
+        X, others, n_rows = first.X, [first.others], len(first)
+        for batch in source:
+            end = n_rows + len(batch)
+            if end > len(X):
+                # Totals of text files are estimates. Memory that is not written to is free.
+                grown = np.empty((max(batch.total, end) * 9 // 8, X.shape[1]), X.dtype)
+                grown[:n_rows] = X[:n_rows]
+                X = grown
+            X[n_rows:end] = batch.X
+            others.append(batch.others)
+            n_rows = end
+        return Batch(X[:n_rows], pa.concat_tables(others), n_rows)
 
     def _check_finite(self, X: Floats, before: int) -> None:
+        if surely_finite(X):
+            return
         finite = np.isfinite(X)
         if finite.all():
             return

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from nearfar.columns.measured import Measured
 from nearfar.comparison import Comparison, compare
 from nearfar.comparison.compared_methods import Learners
 from nearfar.comparison.splits import judgement_groups
@@ -68,8 +69,13 @@ def compare_table(
 
 
 def features_of(table: Table) -> Features | None:
-    """Return what the columns are made of and how; None if features are columns of numbers."""
+    """Return what the columns are made of and how; None if all rows give the same numbers.
+
+    They do if features are columns of numbers, or become numbers without anything to fill in.
+    """
     if table.columns is None or table.cells is None:
+        return None
+    if all(isinstance(kind, Measured) and not kind.indicator for kind in table.columns.kinds):
         return None
     return Features(table.cells, table.columns.column_transformer())
 
