@@ -58,7 +58,7 @@ def interrupted(run, command, fit, iteration):
 
 def test_an_interrupted_fit_continues(run, document, folder, iris):
     result = interrupted(run, FIT, 1, 4)
-    assert "in kept; run the same command again to continue." in result.stderr
+    assert "in kept and kept.steps; run the same command again to continue." in result.stderr
     assert not (folder / "done").exists()
     with pytest.warns(ConvergenceWarning):
         expected = NCA(max_iter=4, random_state=0, validation_fraction=None).fit(*iris).metric_
@@ -67,11 +67,10 @@ def test_an_interrupted_fit_continues(run, document, folder, iris):
     assert kept.feature_names == tuple(NAMES)
     found = document(*FIT)
     assert not (folder / "kept").exists()
-    continued = NCA(random_state=0, warm_start=True, max_iter=NCA().max_iter - 4)
-    continued.metric_ = kept.named(None)
-    continued.fit(*iris)
-    assert found["iterations"] == 4 + continued.n_iter_
-    np.testing.assert_array_equal(Metric.load("done").L, continued.metric_.L)
+    assert not (folder / "kept.steps").exists()
+    never_stopped = NCA(random_state=0).fit(*iris)
+    assert found["iterations"] == never_stopped.n_iter_
+    np.testing.assert_array_equal(Metric.load("done").L, never_stopped.metric_.L)
 
 
 def test_an_interrupted_closed_form_starts_again(run, document, iris):
@@ -82,11 +81,12 @@ def test_an_interrupted_closed_form_starts_again(run, document, iris):
 
 
 def test_iterations_are_counted_over_all_runs(run, document):
-    interrupted(run, [*FIT, "--max-iter", 9], 1, 4)
+    nine = [*FIT, "--max-iter", 9, "--set", "validation_fraction=None"]
+    interrupted(run, nine, 1, 4)
     seen = Interruption()
     with watching(seen):
-        found = document(*FIT, "--max-iter", 9)
-    assert seen.fits[0] == 5
+        found = document(*nine)
+    assert seen.fits[0] == 9
     assert len(seen.fits) == 1 + CALIBRATIONS
     assert found["iterations"] == 9
 
@@ -100,7 +100,7 @@ def test_the_metric_is_saved_now_and_then(run, monkeypatch):
     run(*FIT, "--max-iter", 9, "--set", "validation_fraction=None")
     kept = [k["metadata"]["checkpoint"] for k in seen if "checkpoint" in k["metadata"]]
     done = [json.loads(text)["iterations"] for text in kept]
-    assert done == [5]
+    assert done == [1, 6]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,8 @@ def test_another_fit_is_refused(run, folder, change, message):
     method = ["--method", "sparsenca"] if "--set" in change else []
     if method:
         (folder / "kept").unlink()
+        assert "kept.steps is not of this fit" in run(*FIT, *method, code=2).stderr
+        (folder / "kept.steps").unlink()
         interrupted(run, [*FIT, *method], 1, 2)
         before = (folder / "kept").read_bytes()
     assert message in run(*FIT, *method, *change, code=2).stderr
@@ -160,7 +162,7 @@ def test_an_interrupted_comparison_continues(run, document, folder):
 def test_learn_keeps_the_comparison_and_the_fit(run, folder):
     command = [*LEARN, "--method", "nca", "--folds", 2]
     result = interrupted(run, command, 3, 4)
-    assert "in kept and kept.comparison;" in result.stderr
+    assert "in kept and kept.steps and kept.comparison;" in result.stderr
     assert json.loads(read_metadata("kept")["checkpoint"])["iterations"] == 4
     seen = Interruption()
     with watching(seen):

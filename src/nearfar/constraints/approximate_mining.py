@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from nearfar.constraints.anchor_mining import anchor_neighbors
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.sorted_rows import ClassOrder
+from nearfar.runtime.progress import counted, stage
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints
 
@@ -36,6 +37,8 @@ _FIRST_PROBES = 4
 _CELLS_PER_ROOT = 2
 # Rows that k-means sees for each cell: more make it slower.
 _TRAINING_ROWS_PER_CELL = 64
+# Rows that are searched for at once: enough for all threads, and few enough to be interrupted.
+_QUERIES = 1 << 12
 # The index has float32 distances; a neighbour at the same distance is as good.
 _FLOAT32_TOLERANCE = 1e-5
 
@@ -108,7 +111,8 @@ def approximate_neighbors(
                 if _recall(X, tried, found, wanted[: len(tried)]) >= RECALL:
                     break
                 probes *= 2
-            found = index.search(np.arange(len(X)), k, same=same, probes=probes)
+            with stage("targets" if same else "impostors"):
+                found = index.search(np.arange(len(X)), k, same=same, probes=probes)
             neighbors.append(found)
             recalls.append(_recall(X, measured, found[measured], wanted[len(tried) :]))
     (targets, impostors), (target_recall, impostor_recall) = neighbors, recalls
@@ -139,7 +143,7 @@ class _Index(ClassOrder):
         self._index.cp.seed = int(seed)
         self._index.cp.min_points_per_centroid = 1
         self._index.cp.max_points_per_centroid = _TRAINING_ROWS_PER_CELL
-        with _threads():
+        with _threads(), stage("making an index"):
             most = self.n_cells * _TRAINING_ROWS_PER_CELL
             self._index.train(self._points(np.arange(0, self.n, max(1, self.n // most))))
             for top in range(0, self.n, 1 << 16):
@@ -152,13 +156,13 @@ class _Index(ClassOrder):
         place = self.place[rows]
         order = np.argsort(place, kind="stable")
         ends = np.searchsorted(place[order], self.edges)
-        for label in np.flatnonzero(np.diff(ends)):
+        for label in counted(np.flatnonzero(np.diff(ends)), np.count_nonzero(np.diff(ends))):
             members = order[ends[label] : ends[label + 1]]
             inside = faiss.IDSelectorRange(int(self.edges[label]), int(self.edges[label + 1]))
             selector = inside if same else faiss.IDSelectorNot(inside)
             options = faiss.SearchParametersIVF(sel=selector, nprobe=min(probes, self.n_cells))
-            for top in range(0, len(members), 1 << 16):
-                some = members[top : top + (1 << 16)]
+            for top in counted(range(0, len(members), _QUERIES), -(-len(members) // _QUERIES)):
+                some = members[top : top + _QUERIES]
                 near = self._index.search(self._points(place[some]), k + same, params=options)[1]
                 if same:
                     # Drop each row from its own neighbours, or the last if it is not among them.

@@ -33,7 +33,8 @@ from nearfar.learners import fitting
 from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.selection.choice import MAX_TRIAL_ROWS, Selection
 from nearfar.runtime.deadline import Clock
-from nearfar.runtime.quoting import amount
+from nearfar.runtime.progress import stage
+from nearfar.runtime.quoting import amount, duration
 from nearfar.runtime.threads import limited_threads
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def estimate(
     data, method = fitting.check(learner, X, y), learner._method()
     fitting.check_in_memory(data.X)
     fitting.check_learnable(data, method)
-    with limited_threads(learner.n_jobs):
+    with limited_threads(learner.n_jobs), stage("estimating time and memory"):
         return estimate_fit(method, data, budget=budget, planned=planned)
 
 
@@ -351,20 +352,6 @@ def grown(
         if misfit.max() <= _MISFIT:
             break
     return float(goal @ coefficients)
-
-
-def duration(seconds: float) -> str:
-    """Write a duration.
-
-    Examples
-    --------
-    >>> from nearfar.learners.estimate import duration
-    >>> duration(0.2), duration(42), duration(500), duration(90_000)
-    ('less than 1 s', '42 s', '8 min', '25 h')
-    """
-    if seconds < 100:
-        return "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
 
 
 def _sample(data: Data, size: int) -> Data:

@@ -64,6 +64,7 @@ from nearfar.numerics.missing import (
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.history import History, Iteration
+from nearfar.runtime.progress import stage
 from nearfar.runtime.threads import chosen_executor
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class FitMethod:
         return type(self.learner).__name__
 
 
+@stage("checking the rows")
 def check(
     learner: MetricLearner,
     X: object,
@@ -267,6 +269,7 @@ def check_learnable(data: Data, method: FitMethod) -> None:
             raise ValueError(f"n_components must be at most {most}; got {n_components}.")
 
 
+@stage("choosing the scale")
 def choose_scale(data: Data, method: FitMethod) -> str | None:
     """Return the scale to use, chosen by the data if it is "auto"."""
     start = method.start
@@ -309,6 +312,7 @@ def in_span(
     return inside, None, replace(method, span=span), warm
 
 
+@stage("scaling the rows")
 def prepare(
     data: Data,
     scale: str | None,
@@ -339,6 +343,7 @@ def warm_start(learner: MetricLearner, data: Data) -> WarmStart | None:
     return last if last is not None and last.metric is metric else WarmStart(metric)
 
 
+@stage("trial fits on held-out data")
 def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
     """Choose iterations and shrinkage on held-out data, unless that is turned off."""
     learner, X, supervision = method.learner, data.X, data.supervision
@@ -384,7 +389,7 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
             warnings.warn(
                 f"validation_fraction={fraction} has no effect: no trial fit succeeded ({reason}).",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
     before = learner._n_before / max(1, learner._n_before + len(supervision))
     return replace(selection, shrinkage=max(selection.shrinkage, before))
@@ -410,6 +415,7 @@ def run(
     return history
 
 
+@stage("building the metric")
 def finish(
     problem: Problem,
     history: History,
