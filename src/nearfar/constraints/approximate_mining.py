@@ -156,7 +156,8 @@ class _Index(ClassOrder):
         place = self.place[rows]
         order = np.argsort(place, kind="stable")
         ends = np.searchsorted(place[order], self.edges)
-        for label in counted(np.flatnonzero(np.diff(ends)), np.count_nonzero(np.diff(ends))):
+        labels = np.flatnonzero(np.diff(ends))
+        for label in counted(labels, len(labels)):
             members = order[ends[label] : ends[label + 1]]
             inside = faiss.IDSelectorRange(int(self.edges[label]), int(self.edges[label + 1]))
             selector = inside if same else faiss.IDSelectorNot(inside)

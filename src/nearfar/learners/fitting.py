@@ -239,7 +239,7 @@ def check_in_memory(X: Points) -> None:
     """Raise ValueError for rows that are not in memory."""
     if isinstance(X, Rows):
         raise ValueError(
-            "score, partial_fit and estimate need rows in memory; pass a sample or a part of them."
+            "score and partial_fit need rows in memory; pass a sample or a part of them."
         )
 
 

@@ -235,6 +235,24 @@ class MappedRows(Rows):
         return self.function(self.source.take(index)).astype(self.dtype, copy=False)
 
 
+class ArrayRows(Rows):
+    """Rows in memory that are read in blocks, such as a sample of rows that are not.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    """
+
+    random_access: ClassVar[bool] = True
+
+    def __init__(self, X: Floats) -> None:
+        self.X, self.shape, self.dtype = X, (X.shape[0], X.shape[1]), X.dtype
+
+    def read(self, part: slice) -> Floats:
+        """Copy a block."""
+        return self.X[part].copy()
+
+
 Points = Floats | Rows
 """Points in memory, or rows that are read in blocks."""
 

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 from nearfar.runtime.deadline import Clock, OutOfTimeError, check_time, keeps_metric, should_stop
 from nearfar.runtime.history import Iteration
@@ -327,8 +327,9 @@ def described(levels: Sequence[Level], now: float) -> list[tuple[str, float | No
                 share += size * loop.done
             words = f"{100 * share:.0f} % done"
         if share:
-            left = duration((now - began) * (1 - share) / share)
-            words += f", {'at most' if level.at_most else 'about'} {left} left"
+            left = (now - began) * (1 - share) / share
+            about = "at most " if level.at_most else "about "
+            words += f", {about if left >= 1 else ''}{duration(left)} left"
         found.append((level.name, share, words))
     return found
 
@@ -387,7 +388,7 @@ class Lines(_Display):
     """
 
     def __init__(
-        self, stream: TextIO, *, clock: Clock = time.monotonic, rewrite: bool = False
+        self, stream: IO[str], *, clock: Clock = time.monotonic, rewrite: bool = False
     ) -> None:
         super().__init__(clock)
         self._stream, self._rewrite, self._longest = stream, rewrite, 0

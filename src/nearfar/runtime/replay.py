@@ -53,10 +53,10 @@ def recalled(
         found = replay.read(key)
         if found is None:
             results = compute()
-            state = [] if random_state is None else random_state.get_state(legacy=True)[1:]
+            state: Any = () if random_state is None else random_state.get_state(legacy=True)
             # One layout of memory, whether results are computed or read: it decides on rounding.
             found = [np.ascontiguousarray(r) if np.ndim(r) else np.array(r) for r in results]
-            replay.write(key, [*found, *map(np.array, state)])
+            replay.write(key, [*found, *map(np.array, state[1:])])
         elif random_state is not None:
             *found, keys, position, has_gauss, gauss = found
             gaussian = int(has_gauss), float(gauss)
