@@ -10,7 +10,7 @@ from nearfar.runtime.replay import recalled, replaying
 
 def steps(path, computed, inputs=(1.0, 2.0, 3.0), identity="fit", stop=None):
     """Run three steps, which take notes of what they compute; stop before one of them."""
-    rng, found = np.random.RandomState(0), []
+    found = []
     with replaying(path, identity):
         for number, each in enumerate(inputs):
             if number == stop:
@@ -18,9 +18,9 @@ def steps(path, computed, inputs=(1.0, 2.0, 3.0), identity="fit", stop=None):
 
             def compute(number=number, each=each):
                 computed.append(number)
-                return each, rng.standard_normal((3, 2)).T, True
+                return each, np.arange(6.0).reshape(3, 2).T / each, True
 
-            found.append((recalled(compute, each, random_state=rng), rng.standard_normal()))
+            found.append(recalled(compute, each))
     return found
 
 
@@ -34,8 +34,9 @@ def test_steps_are_not_computed_again(tmp_path):
     found = steps(tmp_path / "kept", second := [])
     assert (first, second) == ([0, 1], [2])
     assert equal(found, expected)
-    assert found[0][0][2] is True
-    assert found[0][0][1].flags.c_contiguous
+    assert found[0][2] is True
+    assert found[0][1].flags.c_contiguous
+    assert expected[0][1].flags.c_contiguous
 
 
 def test_other_inputs_end_the_replay(tmp_path):
@@ -48,7 +49,7 @@ def test_other_inputs_end_the_replay(tmp_path):
 def test_what_was_half_written_is_computed_again(tmp_path):
     expected = steps(tmp_path / "all", [])
     whole = (tmp_path / "all").read_bytes()
-    for length in range(len(whole) - 300, len(whole), 37):
+    for length in range(len(whole) - 150, len(whole), 37):
         (tmp_path / "kept").write_bytes(whole[:length])
         assert equal(steps(tmp_path / "kept", computed := []), expected)
         assert computed == [2]

@@ -18,9 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import nearfar
 from cli.conftest import LABELS, NAMES, NCA_ONLY
-from nearfar import NCA, RCA, BoostMetric, Metric
-from nearfar.constraints import mining
+from nearfar import NCA, RCA, BoostMetric, Metric, NearestTriplets
+from nearfar.constraints import approximate_mining, mining
 from nearfar.learners.base import known_learners
+from nearfar.learners.boosting.triplet_operator import TripletOperator
+from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.metrics.file_format import read_metadata
 from nearfar.runtime.progress import watching
 from nearfar.workflow import checkpoint
@@ -316,6 +318,64 @@ def test_every_learner_continues_with_the_same_bytes(name, iris, tmp_path):
     assert found.history_.objective.tobytes() == expected.history_.objective.tobytes()
     for one, other in zip(found.metric_.parts, expected.metric_.parts, strict=True):
         assert one.L.tobytes() == other.L.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("learner", "kind", "step"),
+    [(NCA(), SoftNeighbors, "evaluate"), (BoostMetric(), TripletOperator, "leading_eigenpair")],
+)
+def test_what_was_done_is_not_done_again(learner, kind, step, iris, tmp_path, monkeypatch):
+    calls, method = [], getattr(kind, step)
+
+    def counting(*arguments, **options):
+        calls.append(step)
+        return method(*arguments, **options)
+
+    monkeypatch.setattr(kind, step, counting)
+    learner.set_params(max_iter=8, random_state=0, validation_fraction=None)
+    never_stopped(learner, *iris)
+    whole = len(calls)
+    calls.clear()
+    with FitCheckpoint(tmp_path / "kept") as kept:
+        with pytest.raises(KeyboardInterrupt), watching(Interruption(1, 6)):
+            kept.fit(clone(learner), *iris)
+        first = len(calls)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            kept.fit(clone(learner), *iris)
+    # Two eigenpairs are about the problem and the result, not about an iteration.
+    again = 0 if step == "evaluate" else 1
+    assert len(calls) - first == whole - first + again < whole
+
+
+def test_approximate_mining_continues_block_by_block(tmp_path, monkeypatch):
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(approximate_mining, "_QUERIES", 100)
+    X = np.random.default_rng(0).standard_normal((1000, 4))
+    y = np.arange(1000) % 3
+    learner = BoostMetric(
+        max_iter=3,
+        random_state=0,
+        constraints=NearestTriplets(search="approximate"),
+        validation_fraction=None,
+    )
+    expected = never_stopped(learner, X, y)
+    searched, nearest = [], approximate_mining._Index._nearest
+
+    def counting(self, place, *arguments):
+        searched.append(len(place))
+        if len(searched) == 20:
+            raise KeyboardInterrupt
+        return nearest(self, place, *arguments)
+
+    monkeypatch.setattr(approximate_mining._Index, "_nearest", counting)
+    with FitCheckpoint(tmp_path / "kept") as kept:
+        with pytest.raises(KeyboardInterrupt):
+            kept.fit(clone(learner), X, y)
+        kept.fit(found := clone(learner), X, y)
+    assert len(searched) < 2 * 20 + 10
+    assert sum(searched) < 2 * 1000 + 2 * 20 * 100
+    assert found.metric_.L.tobytes() == expected.metric_.L.tobytes()
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet", "dask"])

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -183,11 +183,9 @@ def find_neighbors(
             raise ImportError(
                 "search='approximate' needs faiss; install nearfar[faiss], or use search='anchors'."
             )
-        targets, impostors, *measured = recalled(
-            lambda: astuple(approximate_neighbors(X, y, n_targets, n_impostors, random_state)),
-            random_state=random_state,
-        )
-        mining = Mining(search, n, n, *measured)
+        found = approximate_neighbors(X, y, n_targets, n_impostors, random_state)
+        targets, impostors = found.targets, found.impostors
+        mining = Mining(search, n, n, found.target_recall, found.impostor_recall, found.n_measured)
     elif search == "exact" and not isinstance(X, Rows):
         targets, impostors = recalled(partial(class_neighbors, X, y, n_targets, n_impostors))
         mining = Mining(search, n, n)

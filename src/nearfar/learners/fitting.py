@@ -243,6 +243,7 @@ def check_in_memory(X: Points) -> None:
         )
 
 
+@stage("checking the rows")
 def check_learnable(data: Data, method: FitMethod) -> None:
     """Refuse what cannot be learned from: values out of range, too many components."""
     X, n_components = data.X, method.learner.n_components

@@ -325,7 +325,7 @@ def described(levels: Sequence[Level], now: float) -> list[tuple[str, float | No
             for loop in loops:
                 size /= loop.total or 1
                 share += size * loop.done
-            words = f"{100 * share:.0f} % done"
+            words = f"{100 * share:.0f} % done" if share else ""
         if share:
             left = (now - began) * (1 - share) / share
             about = "at most " if level.at_most else "about "

@@ -25,11 +25,7 @@ Results = tuple[Any, ...]
 _replay: ContextVar[_Replay | None] = ContextVar("replay", default=None)
 
 
-def recalled(
-    compute: Callable[[], Results],
-    *inputs: ArrayLike,
-    random_state: np.random.RandomState | None = None,
-) -> Results:
+def recalled(compute: Callable[[], Results], *inputs: ArrayLike) -> Results:
     """Return what a slow step returned before the interruption, or compute it and keep it.
 
     Without a file (`replaying`) it is always computed. Steps inside of it are not kept.
@@ -37,12 +33,10 @@ def recalled(
     Parameters
     ----------
     compute : callable
-        Returns a tuple of arrays and numbers.
+        Returns a tuple of arrays and numbers; it draws nothing at random.
     inputs : array-like
         What the results depend on and the steps before do not determine: results from other inputs
         are not taken.
-    random_state : RandomState, optional
-        What `compute` draws from. It is left as `compute` left it.
     """
     replay = _replay.get()
     if replay is None:
@@ -52,15 +46,9 @@ def recalled(
         key = _digest(inputs)
         found = replay.read(key)
         if found is None:
-            results = compute()
-            state: Any = () if random_state is None else random_state.get_state(legacy=True)
             # One layout of memory, whether results are computed or read: it decides on rounding.
-            found = [np.ascontiguousarray(r) if np.ndim(r) else np.array(r) for r in results]
-            replay.write(key, [*found, *map(np.array, state[1:])])
-        elif random_state is not None:
-            *found, keys, position, has_gauss, gauss = found
-            gaussian = int(has_gauss), float(gauss)
-            random_state.set_state(("MT19937", keys, int(position), *gaussian))
+            found = [np.ascontiguousarray(r) if np.ndim(r) else np.array(r) for r in compute()]
+            replay.write(key, found)
     finally:
         _replay.reset(token)
     return tuple(array if array.ndim else array.item() for array in found)
