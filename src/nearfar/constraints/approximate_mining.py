@@ -40,7 +40,7 @@ _CELLS_PER_ROOT = 2
 # Rows that k-means sees for each cell: more make it slower.
 _TRAINING_ROWS_PER_CELL = 64
 # Rows that are searched for at once: enough for all threads, and few enough to be interrupted.
-_QUERIES = 1 << 12
+_QUERIES = 1 << 9
 # The index has float32 distances; a neighbour at the same distance is as good.
 _FLOAT32_TOLERANCE = 1e-5
 
