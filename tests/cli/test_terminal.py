@@ -11,10 +11,9 @@ import sys
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from nearfar import Metric
-from nearfar.runtime.progress import FitInProgress, Lines
+from nearfar.runtime.progress import Lines
 from nearfar.runtime.quoting import counted
 
 from .conftest import LABELS
@@ -91,27 +90,21 @@ def test_progress_on_a_terminal(folder):
 
 def test_progress_without_a_terminal_is_a_line_every_ten_seconds():
     now, written = [0.0], io.StringIO()
-    lines = Lines(Console(file=written, width=40), clock=lambda: now[0])
+    lines = Lines(written, clock=lambda: now[0])
     for second in range(30):
         now[0] = float(second)
         lines.update(second, 30, f"step {second}")
+        lines.look()
+    left = {2: "28 s", 12: "18 s", 22: "8 s"}
     assert written.getvalue().splitlines() == [
-        f"Progress: step {second} ({second} of 30 done)" for second in (2, 12, 22)
-    ]
-
-
-def test_progress_of_a_fit_without_a_terminal():
-    now, written = [0.0], io.StringIO()
-    lines = Lines(Console(file=written), clock=lambda: now[0])
-    for number in lines.iterations(range(1, 40), FitInProgress("NCA", 50, lambda: None)):
-        now[0] = number / 2
-    assert written.getvalue().splitlines() == [
-        f"Progress: NCA, iteration {number} of at most 50" for number in (5, 25)
+        f"Progress: step {second}, {second} of 30 done, about {left[second]} left"
+        for second in (2, 12, 22)
     ]
 
 
 def test_quick_commands_print_no_progress():
     written = io.StringIO()
-    lines = Lines(Console(file=written), clock=lambda: 0.0)
+    lines = Lines(written, clock=lambda: 0.0)
     lines.update(0, 1, "a step")
+    lines.look()
     assert written.getvalue() == ""

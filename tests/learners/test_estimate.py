@@ -4,6 +4,7 @@ import tracemalloc
 import warnings
 
 import numpy as np
+import polars as pl
 import pytest
 
 from nearfar import (
@@ -16,6 +17,7 @@ from nearfar import (
     MaxMarginMetric,
     RandomPairs,
     RandomTriplets,
+    open_rows,
 )
 from nearfar.constraints import Supervision
 from nearfar.learners import estimate
@@ -183,3 +185,35 @@ def test_one_sentence():
     assert str(found) == (
         "NCA on 10,000 rows x 64 features: about 30 s and 1.5 GB beyond X, mostly scaled rows."
     )
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "dask", "rows"])
+def test_of_rows_that_are_not_in_memory_samples_are_read(kind, tmp_path, monkeypatch):
+    X, y = labelled(0, 3000, 6)[:2]
+    source = tmp_path / f"X.{'npy' if kind == 'rows' else kind}"
+    if kind == "parquet":
+        pl.DataFrame(X).write_parquet(source)
+    elif kind == "dask":
+        source = pytest.importorskip("dask.array").from_array(X, chunks=(1000, 6))
+    else:
+        np.save(source, X)
+    rows = open_rows(source)
+    read, take = [], type(rows).__getitem__
+    monkeypatch.setattr(
+        type(rows),
+        "__getitem__",
+        lambda self, index: (read.append(len(index)), take(self, index))[1],
+    )
+    found = BoostMetric(max_iter=3).estimate(rows if kind == "rows" else source, y, budget=1e-3)
+    assert found.shape == (3000, 6)
+    assert found.seconds > 0
+    assert found.bytes > 0
+    assert found.memory["scaled rows"] == 0
+    assert 0 < max(read) < 3000
+
+
+def test_learners_that_need_rows_in_memory_say_so(tmp_path):
+    X, y = labelled(0, 300, 6)[:2]
+    np.save(tmp_path / "X.npy", X)
+    with pytest.raises(ValueError, match="not in memory"):
+        NCA().estimate(tmp_path / "X.npy", y)

@@ -8,6 +8,7 @@ from sklearn.datasets import load_iris
 
 from nearfar import BoostMetric, MixtureNCA
 from nearfar.runtime.deadline import OutOfTimeError, WorkClock, check_time, deadline, early_stop
+from nearfar.runtime.history import Iteration
 from nearfar.runtime.progress import FitInProgress, watched
 from problems import half_of
 
@@ -85,7 +86,7 @@ class TestEarlyStop:
             for _ in range(checks):
                 clock.now += 1 / checks
                 check_time()
-            yield number
+            yield Iteration(float(number))
 
     @pytest.mark.parametrize(
         ("seconds", "checks", "expected", "end"),

@@ -6,13 +6,30 @@ import sys
 
 import pytest
 
+import nearfar
 from nearfar import BoostMetric, MetricNeighborsClassifier, MixtureNCA
 from nearfar.runtime import progress
 from nearfar.runtime.history import Iteration
-from nearfar.runtime.progress import FitInProgress, show, watched, watching
+from nearfar.runtime.progress import (
+    FitInProgress,
+    Lines,
+    counted,
+    displayed,
+    show,
+    stage,
+    watched,
+    watching,
+)
+from nearfar.runtime.threads import ThreadExecutor
 from problems import half_of
 
 FIT = FitInProgress("Learner", 100, lambda: None)
+BEFORE = ["checking the rows", "choosing the scale", "trial fits on held-out data"]
+STAGES = [
+    ("BoostMetric", [*BEFORE, "scaling the rows", "mining triplets", "BoostMetric, iterations"]),
+    ("NCA", [*BEFORE, "scaling the rows", "NCA, iterations", "building the metric"]),
+]
+"""Stages of fits, in their order."""
 
 
 class Watcher:
@@ -82,18 +99,118 @@ def test_watchers_see_every_start():
     assert learner.n_iter_ <= watcher.fits[0].max_iter
 
 
-def test_progress_is_one_line_that_is_written_at_most_five_times_a_second(monkeypatch):
+def test_notes_and_the_number_of_iterations(monkeypatch):
     now = 0.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     stream = io.StringIO()
-    for _ in show((Iteration(0.5) for _ in range(10)), FIT, stream=stream):
+    for _ in show((Iteration(0.5) for _ in range(10)), FIT, notes=["a note"], stream=stream):
         now += 0.11
-    first, *others, last = stream.getvalue().split("\r")[1:]
-    assert first.startswith(
-        "Learner: iteration 3 of at most 100, objective 0.5000, at most 7 s left"
+    first, last, _ = stream.getvalue().split("\n")
+    assert first == "Learner: a note"
+    assert last == f"\rLearner: 10 iterations in 1.1 s{' ' * 40}"
+
+
+def seen_by(lines, written):
+    """Return what a display writes about what is being done now."""
+    lines._next = 0.0
+    lines.look()
+    return written.getvalue().splitlines()[-1]
+
+
+def test_stages_and_loops_tell_how_far_they_are(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    written = io.StringIO()
+    lines = Lines(written, clock=lambda: now)
+    lines.update(0, 1, "NCA on all rows")
+    with displayed(lines):
+        with stage("mining triplets"):
+            assert seen_by(lines, written) == "Progress: NCA on all rows, mining triplets"
+            for band in counted(range(2), 2):
+                for block in counted(range(10), 10):
+                    if (band, block) == (1, 5):
+                        now = 30.0
+                        assert seen_by(lines, written) == (
+                            "Progress: NCA on all rows, mining triplets, 75 % done, about 10 s left"
+                        )
+        for _ in watched([Iteration(0.5)] * 4, FIT):
+            now += 5.0
+        assert seen_by(lines, written) == "Progress: NCA on all rows"
+
+
+def test_iterations_tell_their_objective_and_the_time_left(monkeypatch):
+    now, written = 0.0, io.StringIO()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    lines, found = Lines(written, clock=lambda: now), []
+
+    def solver():
+        # Before the first iteration, the blocks of a pass over the rows are a sign of life.
+        blocks = counted(range(3), 3)
+        assert [next(blocks) for _ in range(3)] == [0, 1, 2]
+        found.append(seen_by(lines, written))
+        assert list(blocks) == []
+        for _ in range(4):
+            yield Iteration(0.5)
+
+    with displayed(lines):
+        for _ in watched(solver(), FIT):
+            now += 5.0
+            found.append(seen_by(lines, written))
+    assert found[0] == "Progress: Learner, iterations, 0 of at most 100 done, block 2 of 3"
+    assert found[2] == (
+        "Progress: Learner, iterations, 2 of at most 100 done, objective 0.5000, at most 8 min left"
     )
-    assert len(others) == 3
-    assert last.rstrip(" ") == f"Learner: 10 iterations in 1.1 s{' ' * 40}\n"
+
+
+def test_a_line_is_written_over_in_notebooks(monkeypatch):
+    written = io.StringIO()
+    lines = Lines(written, clock=lambda: 0.0, rewrite=True)
+    for label in ("a long label", "short"):
+        lines.update(0, 1, label)
+        lines.look()
+    assert written.getvalue() == "\ra long label\rshort       "
+
+
+def test_stages_do_nothing_if_nobody_looks():
+    with stage("mining triplets"):
+        assert list(counted("abc", 3)) == list("abc")
+        assert progress.current_levels.get() is None
+
+
+def test_work_on_threads_is_counted_by_the_loop_that_collects_it():
+    written = io.StringIO()
+    with displayed(Lines(written)):
+        levels = ThreadExecutor().map(progress.current_levels.get, [()] * 8)
+        assert list(levels) == [None] * 8
+
+
+def test_a_closed_stream_ends_the_display_and_not_the_work():
+    written = io.StringIO()
+    lines = Lines(written, rewrite=True)
+    lines.update(0, 1, "work")
+    with displayed(lines):
+        written.close()
+        with pytest.raises(ValueError, match="closed"):
+            lines.look()
+
+
+@pytest.mark.parametrize(("name", "stages"), STAGES)
+def test_fits_pass_through_their_stages(monkeypatch, name, stages):
+    seen = []
+
+    class Seen(list):
+        def append(self, level):
+            seen.append(level.name)
+            super().append(level)
+
+    lines = Lines(io.StringIO())
+    lines.levels = Seen(lines.levels)
+    X, y, _ = half_of("iris")
+    with displayed(lines):
+        getattr(nearfar, name)().fit(X, y)
+    found = iter(seen)
+    assert all(each in found for each in stages)
+    assert len(lines.levels) == 1
 
 
 def test_progress_of_no_iterations(capsys):
@@ -111,6 +228,7 @@ def test_older_scikit_learn_has_no_callbacks(monkeypatch):
     assert estimator.set_callbacks() is estimator
     with pytest.raises(RuntimeError, match=r"scikit-learn 1\.9"):
         estimator.set_callbacks(object())
-    iterations = old.observed([1, 2], FIT, estimator, None, None, attributes=dict, notes=None)
-    assert list(iterations) == [1, 2]
+    two = [Iteration(1.0), Iteration(2.0)]
+    iterations = old.observed(two, FIT, estimator, None, None, attributes=dict, notes=None)
+    assert list(iterations) == two
     assert old.with_callbacks(len) is len

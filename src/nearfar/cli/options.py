@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from nearfar.cli.files import spooled
-from nearfar.cli.terminal import UserError
+from nearfar.cli.terminal import UserError, bars
 from nearfar.metrics.metric import Metric as LearnedMetric
+from nearfar.runtime.progress import stage
 from nearfar.tables.formats import ARRAYS, TABLES
 from nearfar.tables.judgements import check_vectors
 from nearfar.tables.reading import read_table
@@ -283,20 +284,21 @@ class SupervisedInput:
         metric : Metric, optional
             The metric whose features are wanted.
         """
-        return read_table(
-            self.source,
-            label=self.label,
-            triplets=judgement_source(self.triplets, "triplets"),
-            pairs=judgement_source(self.pairs, "pairs"),
-            group=self.group,
-            ids=self.ids,
-            drop=self.drop,
-            numeric=self.numeric,
-            categorical=self.categorical,
-            text=self.text,
-            show=show,
-            impute=self.impute is Imputation.auto,
-            numbers=numbers if self.numbers is None else self.numbers,
-            metric=metric,
-            required=True,
-        )
+        with bars(), stage("reading the rows"):
+            return read_table(
+                self.source,
+                label=self.label,
+                triplets=judgement_source(self.triplets, "triplets"),
+                pairs=judgement_source(self.pairs, "pairs"),
+                group=self.group,
+                ids=self.ids,
+                drop=self.drop,
+                numeric=self.numeric,
+                categorical=self.categorical,
+                text=self.text,
+                show=show,
+                impute=self.impute is Imputation.auto,
+                numbers=numbers if self.numbers is None else self.numbers,
+                metric=metric,
+                required=True,
+            )

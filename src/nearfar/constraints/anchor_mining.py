@@ -25,6 +25,7 @@ from nearfar.numerics.sorted_rows import (
 )
 from nearfar.rows import Moments, Points, Rows
 from nearfar.rows.base import cut
+from nearfar.runtime.progress import counted
 from nearfar.runtime.threads import ThreadExecutor
 from nearfar.typing import Floats, Ints, Vector
 
@@ -81,7 +82,7 @@ def anchor_neighbors(
     sample = np.arange(0, len(X), max(1, len(X) // _SAMPLED_ROWS))
     block = _Block(space, X[sample], codes[sample], sample)
     height = max(1, _BAND_BYTES // (16 * X.shape[1]))
-    for band in cut(0, len(anchors), height):
+    for band in counted(cut(0, len(anchors), height), -(-len(anchors) // height)):
         order = np.argsort(codes[anchors[band]], kind="stable")
         numbers = anchors[band][order]
         asked = _Anchors(space, X[numbers], codes[numbers], numbers, (n_targets, n_impostors))
@@ -295,7 +296,8 @@ def _search(X: Points, codes: Ints, asked: _Anchors) -> tuple[_Best, _Best]:
         return found
     size = max(1, _BLOCK_BYTES // (X.shape[1] * X.dtype.itemsize))
     tasks = [(X[part], codes[part], numbers[part], asked) for part in cut(0, len(X), size)]
-    return reduce(_merged, ThreadExecutor().map(_of_block, tasks, memory=4 * _BLOCK_BYTES))
+    best = ThreadExecutor().map(_of_block, tasks, memory=4 * _BLOCK_BYTES)
+    return reduce(_merged, counted(best, len(tasks)))
 
 
 def _of_block(X: Floats, codes: Ints, numbers: Ints, asked: _Anchors) -> tuple[_Best, _Best]:

@@ -14,6 +14,7 @@ import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 from nearfar.constraints.anchor_mining import anchor_neighbors
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.sorted_rows import ClassOrder
+from nearfar.runtime.progress import counted, stage
+from nearfar.runtime.replay import recalled
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints
 
@@ -36,6 +39,8 @@ _FIRST_PROBES = 4
 _CELLS_PER_ROOT = 2
 # Rows that k-means sees for each cell: more make it slower.
 _TRAINING_ROWS_PER_CELL = 64
+# Rows that are searched for at once: enough for all threads, and few enough to be interrupted.
+_QUERIES = 1 << 9
 # The index has float32 distances; a neighbour at the same distance is as good.
 _FLOAT32_TOLERANCE = 1e-5
 
@@ -97,18 +102,21 @@ def approximate_neighbors(
     """
     index = _Index(X, np.unique(y, return_inverse=True)[1], random_state.randint(1 << 30))
     tried, measured = np.array_split(random_state.permutation(len(X))[: 2 * _SAMPLE], 2)
-    exact = anchor_neighbors(X, y, np.concatenate([tried, measured]), n_targets, n_impostors)
+    sample = np.concatenate([tried, measured])
+    exact = recalled(partial(anchor_neighbors, X, y, sample, n_targets, n_impostors), sample)
     neighbors, recalls = [], []
     with _threads():
         for wanted, same in zip(exact, (True, False), strict=True):
             k, probes = wanted.shape[1], _FIRST_PROBES
             # As many cells as a sample needs; another sample measures the recall.
-            while probes < index.n_cells:
-                found = index.search(tried, k, same=same, probes=probes)
-                if _recall(X, tried, found, wanted[: len(tried)]) >= RECALL:
-                    break
-                probes *= 2
-            found = index.search(np.arange(len(X)), k, same=same, probes=probes)
+            with stage("choosing how many cells to look at"):
+                while probes < index.n_cells:
+                    found = index.search(tried, k, same=same, probes=probes)
+                    if _recall(X, tried, found, wanted[: len(tried)]) >= RECALL:
+                        break
+                    probes *= 2
+            with stage("targets" if same else "impostors"):
+                found = index.search(np.arange(len(X)), k, same=same, probes=probes)
             neighbors.append(found)
             recalls.append(_recall(X, measured, found[measured], wanted[len(tried) :]))
     (targets, impostors), (target_recall, impostor_recall) = neighbors, recalls
@@ -128,22 +136,27 @@ class _Index(ClassOrder):
     """
 
     def __init__(self, X: Floats, y: Ints, seed: int) -> None:
-        faiss = _faiss()
         super().__init__(y)
-        self.X, self.center = X, X.mean(axis=0, dtype=np.float64)
+        self.X, self.center, self.seed = X, X.mean(axis=0, dtype=np.float64), int(seed)
         self.place = np.empty(self.n, dtype=np.intp)
         self.place[self.order] = np.arange(self.n)
         self.n_cells = max(1, min(self.n // 8, int(_CELLS_PER_ROOT * np.sqrt(self.n))))
-        self._coarse = faiss.IndexFlatL2(X.shape[1])
-        self._index: Any = faiss.IndexIVFFlat(self._coarse, X.shape[1], self.n_cells)
-        self._index.cp.seed = int(seed)
-        self._index.cp.min_points_per_centroid = 1
-        self._index.cp.max_points_per_centroid = _TRAINING_ROWS_PER_CELL
-        with _threads():
+
+    @cached_property
+    def _index(self) -> Any:
+        # Not needed if all neighbours are known from before an interruption.
+        faiss, n_features = _faiss(), self.X.shape[1]
+        self._coarse = faiss.IndexFlatL2(n_features)
+        index = faiss.IndexIVFFlat(self._coarse, n_features, self.n_cells)
+        index.cp.seed = self.seed
+        index.cp.min_points_per_centroid = 1
+        index.cp.max_points_per_centroid = _TRAINING_ROWS_PER_CELL
+        with _threads(), stage("making an index"):
             most = self.n_cells * _TRAINING_ROWS_PER_CELL
-            self._index.train(self._points(np.arange(0, self.n, max(1, self.n // most))))
+            index.train(self._points(np.arange(0, self.n, max(1, self.n // most))))
             for top in range(0, self.n, 1 << 16):
-                self._index.add(self._points(np.arange(top, min(top + (1 << 16), self.n))))
+                index.add(self._points(np.arange(top, min(top + (1 << 16), self.n))))
+        return index
 
     def search(self, rows: Ints, k: int, *, same: bool, probes: int) -> Ints:
         """Return the nearest rows of the same or of other classes, -1 where none was found."""
@@ -152,14 +165,16 @@ class _Index(ClassOrder):
         place = self.place[rows]
         order = np.argsort(place, kind="stable")
         ends = np.searchsorted(place[order], self.edges)
-        for label in np.flatnonzero(np.diff(ends)):
+        labels = np.flatnonzero(np.diff(ends))
+        for label in counted(labels, len(labels)):
             members = order[ends[label] : ends[label + 1]]
             inside = faiss.IDSelectorRange(int(self.edges[label]), int(self.edges[label + 1]))
             selector = inside if same else faiss.IDSelectorNot(inside)
             options = faiss.SearchParametersIVF(sel=selector, nprobe=min(probes, self.n_cells))
-            for top in range(0, len(members), 1 << 16):
-                some = members[top : top + (1 << 16)]
-                near = self._index.search(self._points(place[some]), k + same, params=options)[1]
+            for top in counted(range(0, len(members), _QUERIES), -(-len(members) // _QUERIES)):
+                some = members[top : top + _QUERIES]
+                nearest = partial(self._nearest, place[some], k + same, options)
+                near = recalled(nearest, place[some], probes)[0]
                 if same:
                     # Drop each row from its own neighbours, or the last if it is not among them.
                     is_own = near == place[some, None]
@@ -167,6 +182,9 @@ class _Index(ClassOrder):
                     near = near[~is_own].reshape(len(near), -1)
                 found[some] = np.where(near >= 0, self.order[near], -1)
         return found
+
+    def _nearest(self, place: Ints, k: int, options: Any) -> tuple[Ints]:
+        return (self._index.search(self._points(place), k, params=options)[1],)
 
     def _points(self, place: Ints) -> NDArray[np.float32]:
         """Return centred rows by their place in class order."""

@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -51,6 +52,8 @@ from nearfar.numerics.sorted_rows import (
     tie_tolerance,
 )
 from nearfar.rows import Points, Rows
+from nearfar.runtime.progress import counted, stage
+from nearfar.runtime.replay import recalled
 from nearfar.typing import Floats, Ints
 
 Search = Literal["auto", "exact", "approximate", "anchors"]
@@ -126,6 +129,7 @@ class Mining:
 _reports: ContextVar[list[Mining] | None] = ContextVar("mining", default=None)
 
 
+@stage("mining triplets")
 def find_neighbors(
     X: Points,
     y: NDArray[np.integer],
@@ -183,7 +187,7 @@ def find_neighbors(
         targets, impostors = found.targets, found.impostors
         mining = Mining(search, n, n, found.target_recall, found.impostor_recall, found.n_measured)
     elif search == "exact" and not isinstance(X, Rows):
-        targets, impostors = class_neighbors(X, y, n_targets, n_impostors)
+        targets, impostors = recalled(partial(class_neighbors, X, y, n_targets, n_impostors))
         mining = Mining(search, n, n)
     else:
         if search == "anchors":
@@ -193,7 +197,9 @@ def find_neighbors(
             anchors = np.flatnonzero(np.bincount(codes)[codes] > 1)
             if len(anchors) > n_anchors:
                 anchors = np.sort(random_state.choice(anchors, n_anchors, replace=False))
-        targets, impostors = anchor_neighbors(X, y, anchors, n_targets, n_impostors)
+        targets, impostors = recalled(
+            partial(anchor_neighbors, X, y, anchors, n_targets, n_impostors), anchors
+        )
         mining = Mining(search, n, len(anchors))
     reports = _reports.get()
     if reports is not None:
@@ -267,7 +273,7 @@ def class_neighbors(
     n, infinity = len(X), np.float32(np.inf)
     targets = np.full((n, n_targets), -1, dtype=np.intp)
     impostors = np.full((n, n_impostors), -1, dtype=np.intp)
-    for top in range(0, n, _TILE_ROWS):
+    for top in counted(range(0, n, _TILE_ROWS), -(-n // _TILE_ROWS)):
         rows = range(top, min(top + _TILE_ROWS, n))
         same = _Shortlist(points, rows, n_targets, farthest=farthest_targets)
         other = _Shortlist(points, rows, n_impostors)

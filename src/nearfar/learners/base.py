@@ -62,7 +62,14 @@ from nearfar.runtime.metric_learn_names import (
     unknown_fit_parameter,
 )
 from nearfar.runtime.parameters import ParameterRule, check_parameters
-from nearfar.runtime.progress import CallbackSupportMixin, FitInProgress, observed, with_callbacks
+from nearfar.runtime.progress import (
+    CallbackSupportMixin,
+    FitInProgress,
+    observed,
+    shown_if,
+    stage,
+    with_callbacks,
+)
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Matrix
 
@@ -274,7 +281,8 @@ class MetricLearner(
         for name in unknown:
             raise unknown_fit_parameter(self, name)
         self._check_parameters()
-        with fitting.restore_on_error(self, X), limited_threads(self.n_jobs):
+        showing = shown_if(self.verbose > 0, type(self).__name__)
+        with fitting.restore_on_error(self, X), limited_threads(self.n_jobs), showing:
             splits = self.tells_expected or self.validation_fraction is not None
             data = fitting.check(self, X, y, groups, splits=splits)
             if self.tells_expected and data.copies is not None:
@@ -293,7 +301,7 @@ class MetricLearner(
             data = fitting.restrict(data, selection.n_rows, seed)
             warm = warm or selection.start
             prepared = fitting.prepare(data, scale, random_state, warm, method.span)
-            with mining_reports() as mined:
+            with mining_reports() as mined, stage("preparing the first iteration"):
                 problem = method.build(prepared)
             self._fit_problem(problem, prepared, data, method, selection, (X, y), mined)
         return self

@@ -32,8 +32,10 @@ from sklearn.base import clone
 from nearfar.learners import fitting
 from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.selection.choice import MAX_TRIAL_ROWS, Selection
+from nearfar.rows import ArrayRows, Rows
 from nearfar.runtime.deadline import Clock
-from nearfar.runtime.quoting import amount
+from nearfar.runtime.progress import stage
+from nearfar.runtime.quoting import amount, duration
 from nearfar.runtime.threads import limited_threads
 
 if TYPE_CHECKING:
@@ -106,7 +108,9 @@ def estimate(
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
+    X : array-like of shape (n_samples, n_features), path, Dask array or Rows
+        Of rows that are not in memory, samples are read. The time to read all of them in each
+        iteration is not estimated.
     y : array-like of shape (n_samples,), Triplets, Pairs or Chunklets
     budget : float, default=5.0
         About how many seconds the samples may take. More of them make the estimate better.
@@ -131,9 +135,8 @@ def estimate(
     if planned is not None:
         learner.set_params(budget=_SAMPLE_BUDGET)
     data, method = fitting.check(learner, X, y), learner._method()
-    fitting.check_in_memory(data.X)
     fitting.check_learnable(data, method)
-    with limited_threads(learner.n_jobs):
+    with limited_threads(learner.n_jobs), stage("estimating time and memory"):
         return estimate_fit(method, data, budget=budget, planned=planned)
 
 
@@ -256,7 +259,8 @@ def measure_memory(method: FitMethod, data: Data, measured: Sequence[Measured]) 
     largest = max(stages, key=lambda stage: stages[stage])
     if stages[largest] > total:
         return {largest: stages[largest]}
-    scaled = min(total, float(data.X.size * data.X.dtype.itemsize))
+    in_blocks = isinstance(data.X, Rows)
+    scaled = 0.0 if in_blocks else min(total, float(data.X.size * data.X.dtype.itemsize))
     constant = min(total - scaled, grown(at, peaks, (0, 0), curved=False) if len(at) > 1 else 0.0)
     return {
         "scaled rows": scaled,
@@ -353,23 +357,11 @@ def grown(
     return float(goal @ coefficients)
 
 
-def duration(seconds: float) -> str:
-    """Write a duration.
-
-    Examples
-    --------
-    >>> from nearfar.learners.estimate import duration
-    >>> duration(0.2), duration(42), duration(500), duration(90_000)
-    ('less than 1 s', '42 s', '8 min', '25 h')
-    """
-    if seconds < 100:
-        return "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
-
-
 def _sample(data: Data, size: int) -> Data:
     """Return a random sample of a size, always the same one."""
     if size == len(data.supervision):
         return data
     rows, supervision = data.supervision.sample(size, np.random.RandomState(0))
-    return Data(data.X[rows], supervision)
+    X = data.X[rows]
+    # Samples of rows that are read in blocks are fitted in blocks, too.
+    return Data(ArrayRows(X) if isinstance(data.X, Rows) else X, supervision)

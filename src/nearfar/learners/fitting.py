@@ -67,6 +67,7 @@ from nearfar.numerics.missing import (
 from nearfar.rows import Moments, Points, Rows, as_rows
 from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.history import History, Iteration
+from nearfar.runtime.progress import stage
 from nearfar.runtime.threads import chosen_executor
 from nearfar.typing import Ints
 
@@ -125,6 +126,7 @@ class FitMethod:
         return type(self.learner).__name__
 
 
+@stage("checking the rows")
 def check(
     learner: MetricLearner,
     X: object,
@@ -241,10 +243,11 @@ def check_in_memory(X: Points) -> None:
     """Raise ValueError for rows that are not in memory."""
     if isinstance(X, Rows):
         raise ValueError(
-            "score, partial_fit and estimate need rows in memory; pass a sample or a part of them."
+            "score and partial_fit need rows in memory; pass a sample or a part of them."
         )
 
 
+@stage("checking the rows")
 def check_learnable(data: Data, method: FitMethod) -> None:
     """Refuse what cannot be learned from: values out of range, too many components."""
     X, n_components = data.X, method.learner.n_components
@@ -271,6 +274,7 @@ def check_learnable(data: Data, method: FitMethod) -> None:
             raise ValueError(f"n_components must be at most {most}; got {n_components}.")
 
 
+@stage("choosing the scale")
 def choose_scale(data: Data, method: FitMethod) -> str | None:
     """Return the scale to use, chosen by the data if it is "auto"."""
     start = method.start
@@ -313,6 +317,7 @@ def in_span(
     return inside, None, replace(method, span=span), warm
 
 
+@stage("scaling the rows")
 def prepare(
     data: Data,
     scale: str | None,
@@ -343,6 +348,7 @@ def warm_start(learner: MetricLearner, data: Data) -> WarmStart | None:
     return last if last is not None and last.metric is metric else WarmStart(metric)
 
 
+@stage("trial fits on held-out data")
 def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
     """Choose iterations and shrinkage on held-out data, unless that is turned off."""
     learner, X, supervision = method.learner, data.X, data.supervision
@@ -394,7 +400,7 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
             warnings.warn(
                 f"validation_fraction={fraction} has no effect: no trial fit succeeded ({reason}).",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
     before = learner._n_before / max(1, learner._n_before + len(supervision))
     return replace(selection, shrinkage=max(selection.shrinkage, before))
@@ -488,6 +494,7 @@ def run(
     return history
 
 
+@stage("building the metric")
 def finish(
     problem: Problem,
     history: History,

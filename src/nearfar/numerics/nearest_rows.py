@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from nearfar.numerics.sorted_rows import UNIT_ROUNDOFF, place_in_run, sparse_nonzero
 from nearfar.runtime.deadline import check_time
+from nearfar.runtime.progress import counted
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
@@ -96,7 +97,8 @@ class NearestRows:
             block = _Block(self, queries[part], k, None if own is None else own[part])
             distances[part], indices[part] = block.search()
 
-        for _ in Threads().map(search, len(queries), size):
+        blocks = Threads().map(search, len(queries), size)
+        for _ in counted(blocks, -(-len(queries) // size)):
             check_time()
         return distances, indices
 

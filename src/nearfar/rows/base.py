@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from nearfar.runtime.progress import counted
 from nearfar.runtime.threads import Executor, current_executor
 from nearfar.typing import Array, Floats, Ints
 
@@ -182,7 +183,7 @@ class Rows(ABC):
             for parts in groups
         ]
         found = self.executor.map(_run, tasks, memory=2 * _PIECE_BYTES)
-        yield from zip(groups, found, strict=True)
+        yield from counted(zip(groups, found, strict=True), len(groups))
 
 
 class MappedRows(Rows):
@@ -232,6 +233,24 @@ class MappedRows(Rows):
     def take(self, index: Ints) -> Floats:
         """Read rows by number and apply the function."""
         return self.function(self.source.take(index)).astype(self.dtype, copy=False)
+
+
+class ArrayRows(Rows):
+    """Rows in memory that are read in blocks, such as a sample of rows that are not.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    """
+
+    random_access: ClassVar[bool] = True
+
+    def __init__(self, X: Floats) -> None:
+        self.X, self.shape, self.dtype = X, (X.shape[0], X.shape[1]), X.dtype
+
+    def read(self, part: slice) -> Floats:
+        """Copy a block."""
+        return self.X[part].copy()
 
 
 Points = Floats | Rows

@@ -1,7 +1,8 @@
 """Consumers of iterations that show or steer a fit: watchers, callbacks, progress.
 
-How progress looks is decided here: `show` for a learner with `verbose`, `Bars` in a terminal, and
-`Lines` where there is none.
+Long work says what it does with `stage`, and how far it is with `counted`. Both do nothing unless
+somebody shows progress: `Bars` in a terminal, `Lines` where there is none. These look at the stages
+now and then from a thread of their own, so that work without any loop shows a sign of life, too.
 
 To see the iterations of fits, also of fits inside pipelines and classifiers, wrap them in
 `watching`. scikit-learn 1.9 and later can watch and stop a fit through callbacks
@@ -12,35 +13,43 @@ missing.
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
+from itertools import pairwise
+from typing import IO, TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 from nearfar.runtime.deadline import Clock, OutOfTimeError, check_time, keeps_metric, should_stop
 from nearfar.runtime.history import Iteration
+from nearfar.runtime.quoting import duration, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
 __all__ = [
     "Bars",
     "CallbackSupportMixin",
     "FitInProgress",
     "Lines",
+    "counted",
+    "current_levels",
     "notify",
     "observed",
     "progress_display",
     "show",
+    "shown_if",
+    "stage",
     "watched",
     "watching",
     "with_callbacks",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,9 +70,33 @@ class FitInProgress:
     max_iter: int
     metric: Callable[[], Any]
 
-    def position(self, number: int) -> str:
-        """Return the number of an iteration, in words."""
-        return f"iteration {number} of at most {self.max_iter}"
+
+@dataclass(eq=False)
+class Level:
+    """What is being done: a stage, or a loop inside of it.
+
+    Attributes
+    ----------
+    name : str
+        Empty for a loop.
+    total : int or None
+        Number of steps; None if it is unknown.
+    started : float
+        When it began.
+    done : int
+        Number of steps done.
+    at_most : bool
+        Whether there may be fewer steps.
+    objective : float or None
+        Value of the minimised function after the last step, for iterations.
+    """
+
+    name: str
+    total: int | None
+    started: float
+    done: int = 0
+    at_most: bool = False
+    objective: float | None = None
 
 
 Watcher = Callable[[Iterable[Iteration], FitInProgress], Iterable[Iteration]]
@@ -71,6 +104,11 @@ Watcher = Callable[[Iterable[Iteration], FitInProgress], Iterable[Iteration]]
 
 # Progress without a terminal: nothing is printed about work that is done earlier.
 _FIRST_LINE_AFTER, _SECONDS_BETWEEN_LINES = 2.0, 10.0
+# How often bars, and a line that is written over, change.
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+current_levels: ContextVar[list[Level] | None] = ContextVar("levels", default=None)
+"""What is being done, the whole first; None if nobody shows progress."""
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
@@ -90,6 +128,44 @@ except ImportError:
     def with_callbacks(method: F) -> F:
         """Return the method unchanged."""
         return method
+
+
+@contextmanager
+def stage(name: str, total: int | None = None, *, at_most: bool = False) -> Iterator[Level]:
+    """Say what is done in this block, or in a function that this decorates.
+
+    Parameters
+    ----------
+    name : str
+    total : int, optional
+        Number of steps, if the block counts them itself (`Level.done`); else loops in it do.
+    at_most : bool, default=False
+        Whether there may be fewer steps.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.progress import counted, stage
+    >>> with stage("adding numbers"):
+    ...     sum(counted(range(10), 10))
+    45
+    """
+    levels, level = current_levels.get(), Level(name, total, time.monotonic(), at_most=at_most)
+    if levels is None:
+        yield level
+        return
+    levels.append(level)
+    try:
+        yield level
+    finally:
+        levels.remove(level)
+
+
+def counted(items: Iterable[T], total: int) -> Iterator[T]:
+    """Pass the items of a loop on, and count those that are done."""
+    with stage("", total) as level:
+        for item in items:
+            yield item
+            level.done += 1
 
 
 @contextmanager
@@ -124,8 +200,10 @@ def watched(iterations: Iterable[Iteration], fit: FitInProgress) -> Iterator[Ite
         iterations = watcher(iterations, fit)
     with ExitStack() as stack:
         started = False
+        level = stack.enter_context(stage(f"{fit.name}, iterations", fit.max_iter, at_most=True))
         try:
             for iteration in iterations:
+                level.done, level.objective = level.done + 1, iteration.objective
                 check_time()
                 yield iteration
                 if not started:
@@ -148,7 +226,7 @@ def observed(
     attributes: Callable[[], dict[str, object]],
     notes: Iterable[str] | None,
 ) -> Iterator[Iteration]:
-    """Pass iterations on through callbacks, watchers and, if there are `notes`, a progress line."""
+    """Pass iterations on through callbacks, watchers and, if there are `notes`, `show`."""
     check_time()
     if hasattr(estimator, "_init_callback_context"):
         iterations = notify(iterations, estimator, fit.max_iter, X=X, y=y, attributes=attributes)
@@ -206,89 +284,174 @@ def show(
     notes: Iterable[str] = (),
     stream: TextIO | None = None,
 ) -> Iterator[Iteration]:
-    """Report notes, and iterations on one line of the terminal, about five times a second."""
+    """Report notes, and at the end how many iterations there were in what time."""
     out = sys.stderr if stream is None else stream
     for note in notes:
         out.write(f"{fit.name}: {note}\n")
-    start = last = time.monotonic()
-    number = 0
-    for number, iteration in enumerate(iterations, start=1):
-        now = time.monotonic()
-        if now - last > 0.2:
-            left = (now - start) / number * (fit.max_iter - number)
-            out.write(
-                f"\r{fit.name}: {fit.position(number)}, "
-                f"objective {iteration.objective:.4f}, at most {left:.0f} s left  "
-            )
-            out.flush()
-            last = now
+    start, number = time.monotonic(), 0
+    for number, iteration in enumerate(iterations, start=1):  # noqa: B007
         yield iteration
     seconds = time.monotonic() - start
     out.write(f"\r{fit.name}: {number} iterations in {seconds:.1f} s{' ' * 40}\n")
     out.flush()
 
 
-class Bars:
-    """Progress bars."""
+def described(levels: Sequence[Level], now: float) -> list[tuple[str, float | None, str]]:
+    """Return the name of each stage, which share of it is done, and how far it is in words.
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._main = progress.add_task("", total=None, visible=False)
+    Examples
+    --------
+    >>> from nearfar.runtime.progress import Level, described
+    >>> loops = [Level("", 4, 0.0, done=1), Level("", 10, 0.0, done=5)]
+    >>> described([Level("mining triplets", None, 0.0), *loops], now=30.0)
+    [('mining triplets', 0.375, '38 % done, about 50 s left')]
+    >>> described([Level("NCA, iterations", 50, 0.0, done=10, at_most=True)], now=30.0)
+    [('NCA, iterations', 0.2, '10 of at most 50 done, at most 2 min left')]
+    """
+    found = []
+    named = [number for number, level in enumerate(levels) if level.name]
+    for start, stop in pairwise([*named, len(levels)]):
+        level, *loops = levels[start:stop]
+        share, began, words = None, level.started, ""
+        if level.total:
+            share = level.done / level.total
+            words = f"{level.done} of {'at most ' * level.at_most}{level.total} done"
+            words += "" if level.objective is None else f", objective {level.objective:.4f}"
+            # A step has any number of loops: where one of them is says little about the others.
+            if loops and not level.done:
+                words += f", block {loops[0].done} of {loops[0].total}"
+        elif loops:
+            share, size, began = 0.0, 1.0, loops[0].started
+            for loop in loops:
+                size /= loop.total or 1
+                share += size * loop.done
+            words = f"{100 * share:.0f} % done" if share else ""
+        if share:
+            left = (now - began) * (1 - share) / share
+            about = "at most " if level.at_most else "about "
+            words += f", {about if left >= 1 else ''}{duration(left)} left"
+        found.append((level.name, share, words))
+    return found
+
+
+class _Display:
+    """Shows what is being done."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._whole = Level("", None, clock())
+        self.levels = [self._whole]
 
     def update(self, done: int, total: int, label: str) -> None:
         """Show how much of the whole is done; the total may be an estimate that changes."""
-        self._progress.update(
-            self._main, completed=done, total=total, description=label, visible=True
-        )
+        self._whole.done, self._whole.total = done, total if total > 1 else None
+        self._whole.name = label
 
-    def iterations(
-        self, iterations: Iterable[Iteration], fit: FitInProgress
-    ) -> Iterator[Iteration]:
-        """Show the iterations of a fit while it runs."""
-        task = self._progress.add_task(f"{fit.name}, iterations", total=fit.max_iter)
-        try:
-            for iteration in iterations:
-                self._progress.advance(task)
-                yield iteration
-        finally:
-            self._progress.remove_task(task)
+    def look(self) -> None:
+        """Show the stages as they are now."""
+        raise NotImplementedError
 
 
-class Lines:
-    """Progress as a line now and then, where there is no terminal."""
+class Bars(_Display):
+    """Progress bars."""
 
-    def __init__(self, console: Console, *, clock: Clock = time.monotonic) -> None:
-        self._console, self._clock = console, clock
-        self._next = clock() + _FIRST_LINE_AFTER
-        self._doing = ""
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self._progress = progress
+        self._tasks: list[TaskID] = []
 
-    def update(self, done: int, total: int, label: str) -> None:
-        """Say how much of the whole is done."""
-        self._doing = f"{label} ({done} of {total} done)"
-        self._say(self._doing)
+    def look(self) -> None:
+        """Show a bar for each stage."""
+        stages = described(self.levels[:], self._clock())
+        while len(self._tasks) > len(stages):
+            self._progress.remove_task(self._tasks.pop())
+        while len(self._tasks) < len(stages):
+            self._tasks.append(self._progress.add_task("", words=""))
+        for task, (name, share, words) in zip(self._tasks, stages, strict=True):
+            # Without a total, a bar only moves.
+            total = None if share is None else 1.0
+            self._progress.update(
+                task, description=name, completed=share or 0.0, total=total, words=words
+            )
 
-    def iterations(
-        self, iterations: Iterable[Iteration], fit: FitInProgress
-    ) -> Iterator[Iteration]:
-        """Say how far a fit is while it runs."""
-        for number, iteration in enumerate(iterations, start=1):
-            doing = self._doing or fit.name
-            self._say(f"{doing}, {fit.position(number)}")
-            yield iteration
 
-    def _say(self, text: str) -> None:
+class Lines(_Display):
+    """Progress as a line now and then, or as one line that is written over.
+
+    Parameters
+    ----------
+    stream : text stream
+    clock : callable, optional
+        Returns the time in seconds.
+    rewrite : bool, default=False
+        Whether the stream can go back to the beginning of a line.
+    """
+
+    def __init__(
+        self, stream: IO[str], *, clock: Clock = time.monotonic, rewrite: bool = False
+    ) -> None:
+        super().__init__(clock)
+        self._stream, self._rewrite, self._longest = stream, rewrite, 0
+        self._next = clock() + (0.0 if rewrite else _FIRST_LINE_AFTER)
+
+    def look(self) -> None:
+        """Write a line, unless that was done a moment ago."""
         now = self._clock()
-        if now >= self._next:
+        stages = described(self.levels[:], now)
+        if now < self._next or not stages:
+            return
+        text = ", ".join(word for name, _, words in stages for word in (name, words) if word)
+        if self._rewrite:
+            self._longest = max(self._longest, len(text))
+            self._stream.write(f"\r{text:<{self._longest}}")
+        else:
             self._next = now + _SECONDS_BETWEEN_LINES
-            self._console.print(f"Progress: {text}", soft_wrap=True)
+            self._stream.write(f"Progress: {printable(text)}\n")
+        self._stream.flush()
+
+
+@contextmanager
+def displayed(display: Bars | Lines) -> Iterator[None]:
+    """Show the stages of this block."""
+    end = threading.Event()
+
+    def look() -> None:
+        while not end.wait(_SECONDS_BETWEEN_LOOKS):
+            try:
+                display.look()
+            except (OSError, ValueError):  # The stream is closed: nobody looks any more.
+                return
+
+    token = current_levels.set(display.levels)
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        current_levels.reset(token)
+        end.set()
+        thread.join()
+
+
+@contextmanager
+def shown_if(wanted: bool, name: str) -> Iterator[None]:
+    """Show the stages of this block on standard error if that is wanted and nobody else does."""
+    if not wanted or current_levels.get() is not None:
+        yield
+        return
+    rewrite = sys.stderr.isatty() or "ipykernel" in sys.modules
+    lines = Lines(sys.stderr, rewrite=rewrite)
+    lines.update(0, 1, name)
+    with displayed(lines):
+        yield
 
 
 @contextmanager
 def progress_display(console: Console) -> Iterator[Bars | Lines]:
     """Show progress of everything in this block on a console of rich, fits included."""
     if not console.is_terminal:
-        lines = Lines(console)
-        with watching(lines.iterations):
+        lines = Lines(console.file)
+        with displayed(lines):
             yield lines
         return
     from rich import progress as rich
@@ -296,11 +459,10 @@ def progress_display(console: Console) -> Iterator[Bars | Lines]:
     progress = rich.Progress(
         rich.TextColumn("{task.description}"),
         rich.BarColumn(),
-        rich.MofNCompleteColumn(separator=" of "),
-        rich.TimeRemainingColumn(),
+        rich.TextColumn("{task.fields[words]}"),
         console=console,
         transient=True,
     )
     bars = Bars(progress)
-    with progress, watching(bars.iterations):
+    with progress, displayed(bars):
         yield bars

@@ -86,3 +86,17 @@ def amount(n_bytes: float) -> str:
     if n_bytes < 1e6:
         return "less than 1 MB"
     return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"
+
+
+def duration(seconds: float) -> str:
+    """Write a duration.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.quoting import duration
+    >>> duration(0.2), duration(42), duration(500), duration(90_000)
+    ('less than 1 s', '42 s', '8 min', '25 h')
+    """
+    if seconds < 100:
+        return "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"

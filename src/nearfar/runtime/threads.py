@@ -28,6 +28,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import joblib
 from threadpoolctl import ThreadpoolController
 
+from nearfar.runtime.progress import current_levels
+
 T = TypeVar("T")
 
 # Bytes that tasks on threads may use together.
@@ -97,9 +99,13 @@ class Threads:
 
 
 def worker_context() -> Context:
-    """Return a copy of this context, with its deadline, in which work uses one thread."""
+    """Return a copy of this context, with its deadline, in which work uses one thread.
+
+    Progress is that of the loop which collects the results.
+    """
     context = copy_context()
     context.run(_limit.set, 1)
+    context.run(current_levels.set, None)
     return context
 
 

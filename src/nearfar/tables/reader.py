@@ -28,6 +28,7 @@ from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import surely_finite
 from nearfar.runtime.option_names import option
+from nearfar.runtime.progress import stage
 from nearfar.runtime.quoting import cut, named, quoted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.tables.errors import NotNumbersError, TableError
@@ -246,16 +247,18 @@ class TableReader(ABC):
         """Yield all rows in order; features are finite numbers."""
         source = self._read_batches()
         row = 0
-        while True:
-            with reading(self.path):
-                batch = next(source, None)
-            if batch is None:
-                return
-            self._check_finite(batch.X, row)
-            row += len(batch)
-            yield batch
-            # Release it before the next one is read.
-            del batch
+        with stage("") as level:
+            while True:
+                with reading(self.path):
+                    batch = next(source, None)
+                if batch is None:
+                    return
+                self._check_finite(batch.X, row)
+                row += len(batch)
+                level.total, level.done = batch.total, row
+                yield batch
+                # Release it before the next one is read.
+                del batch
 
     def read(self) -> Batch:
         """Return all rows at once; batches are written to their place as they are read."""

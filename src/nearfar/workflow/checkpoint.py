@@ -2,13 +2,15 @@
 
 While a learner runs on all rows, the metric so far is in FILE, an ordinary metric file. Its
 metadata identifies the fit: method, parameters, a digest of the data, and the number of iterations
-done. Finished results of a comparison are in FILE.comparison, or in FILE if nothing is fitted
-afterwards (`nearfar compare`). All are deleted when the work is done.
+done. Results of slow steps (mined triplets, gradients) are in FILE.steps, from which the same fit
+is repeated quickly (`runtime.replay`). Finished results of a comparison are in FILE.comparison, or
+in FILE if nothing is fitted afterwards (`nearfar compare`). All are deleted when the work is done.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -20,13 +22,15 @@ from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.learners.base import MetricLearner
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.metric import Metric
+from nearfar.rows import Moments, as_rows
 from nearfar.runtime.history import Iteration
-from nearfar.runtime.progress import FitInProgress, watching
+from nearfar.runtime.progress import FitInProgress, stage, watching
+from nearfar.runtime.replay import replaying
 from nearfar.tables.formats import check_output
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Ints
 
 SECONDS_BETWEEN_WRITES = 30.0
-"""What an interruption costs at most, if the process is killed; writing takes far less."""
+"""How old the metric in FILE is at most, if the process is killed; writing takes far less."""
 _METADATA_KEY = "checkpoint"
 # Parameters that may differ when a fit continues.
 _MAY_DIFFER = frozenset({"max_iter", "n_jobs", "verbose", "warm_start"})
@@ -49,10 +53,11 @@ class FitCheckpoint:
         self, path: Path | None, inputs: Iterable[str | Path | None] = (), *, fits: bool = True
     ) -> None:
         self.path = path if fits else None
-        self.comparison = path
+        self.comparison, self.steps = path, None
         if path is not None and fits:
             self.comparison = path.with_name(f"{path.name}.comparison")
-        self.files = [file for file in (self.path, self.comparison) if file is not None]
+            self.steps = path.with_name(f"{path.name}.steps")
+        self.files = [f for f in (self.path, self.steps, self.comparison) if f is not None]
         for file in self.files:
             check_output(file, None, inputs)
 
@@ -68,14 +73,19 @@ class FitCheckpoint:
         if kind is None:
             for file in self.files:
                 file.unlink(missing_ok=True)
-        elif kind is KeyboardInterrupt and (files := [f for f in self.files if f.exists()]):
+        elif kind is KeyboardInterrupt and self.files:
+            files = [str(file) for file in self.files if file.exists()]
+            early = self.path is not None and not self.path.exists()
+            when = " before the first iteration was finished" if early else ""
+            where = (
+                f"The work so far is in {' and '.join(files)}; " if files else "Nothing was kept; "
+            )
             raise KeyboardInterrupt(
-                f"interrupted. The work so far is in {' and '.join(map(str, files))}; "
-                "run the same command again to continue."
+                f"interrupted{when}. {where}run the same command again to continue."
             ) from error
 
     def check(
-        self, learner: MetricLearner | None, X: Floats, y: object, groups: Ints | None = None
+        self, learner: MetricLearner | None, X: object, y: object, groups: Ints | None = None
     ) -> None:
         """Raise ValueError if FILE is not a checkpoint, or that of another fit."""
         if self.path is not None and self.path.exists():
@@ -84,20 +94,21 @@ class FitCheckpoint:
     def fit(
         self,
         learner: MetricLearner,
-        X: Floats,
+        X: object,
         y: object,
         describe: Callable[[Metric], Metric] = lambda metric: metric,
         groups: Ints | None = None,
     ) -> int:
         """Fit a learner, from where FILE is if it exists; FILE follows.
 
-        A learner that cannot continue is fitted from the start, without FILE.
+        The result is that of ``learner.fit(X, y)``, to the last bit, however often it was
+        interrupted. A learner that cannot continue is fitted from the start, without FILE.
 
         Parameters
         ----------
         learner : MetricLearner
         X, y : object
-            What to fit it to.
+            What to fit it to; X may be a path, a Dask array or Rows.
         describe : callable, optional
             Gives the metric in FILE its feature names.
         groups : array of shape (n_samples,), optional
@@ -108,26 +119,21 @@ class FitCheckpoint:
         int
             Number of iterations, including those before an interruption.
         """
-        done = 0
-        if self.path is None or not can_continue(learner):
+        path, steps = self.path, self.steps
+        if path is None or steps is None or not can_continue(learner):
             return int(learner.fit(X, y, groups=groups).n_iter_)
+        rows = as_rows(X)
+        X = X if rows is None else rows
         identity = FitIdentity.of(learner, X, y, groups)
-        # A fit that may be continued is not validated, neither now nor then.
-        learner.set_params(warm_start=True)
-        if self.path.exists():
-            done = _read(self.path, identity)
-            limit = learner.get_params()["max_iter"]
-            left = None if limit is None else max(1, limit - done)
-            learner.set_params(max_iter=left)
-            learner.metric_ = Metric.load(self.path).named(None)
-        path = self.path
+        done = _read(path, identity) if path.exists() else 0
 
         def save(metric: Metric, iterations: int) -> None:
-            about = {**vars(identity), "iterations": done + iterations}
+            about = {**vars(identity), "iterations": iterations}
             describe(metric).save(path, metadata={_METADATA_KEY: json.dumps(about)})
 
-        with watching(_saving(save)):
-            return done + int(learner.fit(X, y, groups=groups).n_iter_)
+        about_fit = json.dumps(vars(identity), sort_keys=True)
+        with replaying(steps, about_fit), watching(_saving(save, done)):
+            return int(learner.fit(X, y, groups=groups).n_iter_)
 
 
 def can_continue(learner: MetricLearner) -> bool:
@@ -171,10 +177,13 @@ class FitIdentity:
     data: str
 
     @classmethod
+    @stage("identifying the data")
     def of(
-        cls, learner: MetricLearner, X: Floats, y: object, groups: Ints | None = None
+        cls, learner: MetricLearner, X: object, y: object, groups: Ints | None = None
     ) -> FitIdentity:
-        """Identify the fit of a learner."""
+        """Identify the fit of a learner; rows on disk, by their statistics."""
+        rows = as_rows(X)
+        X = X if rows is None else vars(Moments.of(rows))
         parameters = learner.get_params(deep=False).items()
         return cls(
             type(learner).__name__,
@@ -200,20 +209,23 @@ def _read(path: Path, identity: FitIdentity | None) -> int:
 
 
 def _saving(
-    save: Callable[[Metric, int], None],
+    save: Callable[[Metric, int], None], done: int
 ) -> Callable[[Iterable[Iteration], FitInProgress], Iterator[Iteration]]:
-    """Return a watcher that saves the metric so far, now and then and when interrupted."""
+    """Return a watcher that saves the metric so far: at first, now and then, when interrupted.
+
+    The metric of `done` iterations is in the file already.
+    """
 
     def watch(iterations: Iterable[Iteration], fit: FitInProgress) -> Iterator[Iteration]:
-        number, last = 0, time.monotonic()
+        number, due = 0, -math.inf
         try:
             for number, iteration in enumerate(iterations, start=1):
-                if time.monotonic() - last >= SECONDS_BETWEEN_WRITES:
+                if number > done and time.monotonic() >= due:
                     save(fit.metric(), number)
-                    last = time.monotonic()
+                    due = time.monotonic() + SECONDS_BETWEEN_WRITES
                 yield iteration
         except (KeyboardInterrupt, SystemExit):
-            if number > 0:
+            if number > done:
                 save(fit.metric(), number)
             raise
 

@@ -33,6 +33,7 @@ from nearfar.metrics.signed_form import as_metric
 from nearfar.neighbors.calibration import cross_fitted
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
+from nearfar.runtime.progress import stage
 from nearfar.runtime.quoting import amount, counted
 from nearfar.tables.table import Table
 from nearfar.typing import Array, Floats, Ints
@@ -151,6 +152,7 @@ class MethodFit:
         return f" ({counted(self.iterations, 'iteration')}, stopped: {self.stopped})"
 
 
+@stage("learning how often votes are right")
 def calibrated(fit: MethodFit, table: Table) -> MethodFit:
     """Add how often votes are right on rows that took no part: the method learns without them.
 

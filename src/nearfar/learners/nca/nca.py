@@ -25,6 +25,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -51,8 +52,9 @@ from nearfar.learners.selection.row_curve import EXACT_ROWS
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number, optional
+from nearfar.runtime.replay import recalled
 from nearfar.runtime.threads import limited_threads
-from nearfar.typing import Matrix, Vector
+from nearfar.typing import Ints, Matrix, Vector
 
 # Shares of the penalty: directions whose slope is above may be dropped; tried in order.
 _VANISHING = (0.2, 0.5)
@@ -397,13 +399,15 @@ class NCAProblem(NeighborhoodProblem):
         gradient = -gain.by_map[0] / n + 2 * self.sparsity * L
         return -gain.value / n + self.sparsity * float((L**2).sum()), gradient
 
+    def _part_value(self, batches: Batches, rows: Ints) -> tuple[float, Matrix]:
+        return self.value(SoftNeighbors(batches.Z[rows], batches.codes[rows]), self.at.L)
+
     def _adam(self, batches: Batches) -> Iterations:
         """Adam; an iteration is a pass over all points."""
         for _ in range(self.max_iter):
             values = []
             for rows in batches.draw():
-                part = SoftNeighbors(batches.Z[rows], batches.codes[rows])
-                value, gradient = self.value(part, self.at.L)
+                value, gradient = recalled(partial(self._part_value, batches, rows), self.at.L)
                 values.append(value)
                 self.at = self.at.moved(gradient)
             if not values:
