@@ -32,6 +32,7 @@ from sklearn.base import clone
 from nearfar.learners import fitting
 from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.selection.choice import MAX_TRIAL_ROWS, Selection
+from nearfar.learners.selection.row_curve import LEAST_ROWS
 from nearfar.rows import ArrayRows, Rows
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.progress import stage
@@ -76,6 +77,9 @@ class Estimate:
     iterations : float
     memory : dict of str to float
         What takes the memory, in bytes.
+    if_enough : int or None
+        Rows that the estimate assumes to be enough, where held-out rows decide how many to learn
+        from.
 
     Examples
     --------
@@ -91,13 +95,15 @@ class Estimate:
     bytes: float
     iterations: float
     memory: dict[str, float]
+    if_enough: int | None = None
 
     def __str__(self) -> str:
         rows, features = self.shape
+        enough = f", if {self.if_enough:,} of them are enough" if self.if_enough else ""
         return (
             f"{self.learner} on {rows:,} rows x {features:,} features: about "
             f"{duration(self.seconds)} and {amount(self.bytes)} beyond X, mostly "
-            f"{max(self.memory, key=lambda part: self.memory[part])}."
+            f"{max(self.memory, key=lambda part: self.memory[part])}{enough}."
         )
 
 
@@ -172,6 +178,10 @@ def estimate_fit(
 
     A learner with a budget of its own takes the time that is `planned`.
     """
+    shape, enough = (len(data.X), data.X.shape[1]), None
+    if fitting.samples_rows(data, method):
+        # Trial fits to fewer rows take about as long as the fit to these.
+        enough, data = LEAST_ROWS, fitting.restrict(data, LEAST_ROWS, 0)
     whole, n_rows = len(data.supervision), len(data.X)
     size, largest_validated = _FIRST_SIZE, _VALIDATED_SIZE
     if whole == n_rows > _FIRST_OF_MANY_ROWS:
@@ -198,9 +208,8 @@ def estimate_fit(
             size *= 2
         memory = measure_memory(method, data, measured)
     seconds, iterations = extrapolate(measured, whole, n_rows)
-    seconds = seconds if planned is None else float(planned)
-    shape = (n_rows, data.X.shape[1])
-    return Estimate(method.name, shape, seconds, sum(memory.values()), iterations, memory)
+    seconds = float(planned) if planned is not None else seconds * (1 if enough is None else 2)
+    return Estimate(method.name, shape, seconds, sum(memory.values()), iterations, memory, enough)
 
 
 def measure_time(

@@ -368,6 +368,8 @@ class Learned:
             return
         if self.fit.mining is not None and self.fit.mining.search != "exact":
             yield str(self.fit.mining)
+        if self.fit.learner is not None and self.fit.learner.history_.row_curve:
+            yield str(self.fit.learner.history_.notes[-1])
         yield f"Learned from all rows in {self.fit.seconds:.2f} s{self.fit.detail}."
         if self.fit.expected is not None and self.comparison is None:
             yield f"On new data, expect {self.fit.expected}."

@@ -1,5 +1,7 @@
 """How many rows to learn from: nested samples, judged on rows that took no part."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -164,7 +166,7 @@ def test_rows_that_judge_took_no_part(points, monkeypatch):
     NCA(max_iter=5).fit(X, y)
     assert len(seen) >= 2
     assert judged
-    assert all(small < large for small, large in zip(seen, seen[1:], strict=False))
+    assert all(small < large for small, large in pairwise(seen))
     assert not any(rows & set(judged) for rows in seen)
 
 
