@@ -318,6 +318,7 @@ class MetricLearner(
     ) -> None:
         """Run the solver and set the fitted attributes."""
         builder = fitting.builder_of(problem, prepared, method)
+        most = min(problem.max_iter, selection.n_iterations or problem.max_iter)
 
         def observe(iterations: Iterator[Iteration], history: History) -> Iterator[Iteration]:
             """Pass iterations on to callbacks, watchers and a progress line; each may end them."""
@@ -327,7 +328,7 @@ class MetricLearner(
 
             return observed(
                 iterations,
-                FitInProgress(type(self).__name__, problem.max_iter, metric),
+                FitInProgress(type(self).__name__, most, metric),
                 self,
                 *inputs,
                 attributes=lambda: {
