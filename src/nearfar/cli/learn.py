@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,13 +64,19 @@ def learn(
     AutoMetric, which blends what several learners learn, is compared with simple methods, and the
     method that the verdict recommends is written.
     """
+    started = time.perf_counter()
     settings = [*([] if scale is None else [f"scale={scale}"]), *(settings or [])]
     learner: dict[str, Any] = {"seed": testing.seed, "max_iter": max_iter, "settings": settings}
     choice = find_method(method, goal=goal.value, **learner)
     if not comparison:
         choice.check_without_comparison(strict=only_if_significant)
     request: dict[str, Any] = {"goal": goal.value, "budget": parse_seconds(budget)}
-    request |= {"comparison": comparison, "strict": only_if_significant, "checkpoint": checkpoint}
+    request |= {
+        "started": started,
+        "comparison": comparison,
+        "strict": only_if_significant,
+        "checkpoint": checkpoint,
+    }
     path = save_as or Path(f"{stem_of(Path(data.source))}.safetensors")
     check_metric_output(path, data.files, checkpoint)
     FitCheckpoint(checkpoint, data.files)

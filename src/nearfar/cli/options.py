@@ -216,8 +216,9 @@ TotalBudget = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="Time limit: 60s, 5m or 1h. It covers the comparison and the fit of autometric to "
-        "all rows; fits of other methods to all rows are not limited.",
+        help="Time limit: 60s, 5m or 1h. It covers reading, the comparison and the fit; many rows "
+        "are compared, and learned from, as a sample. Without a comparison, only autometric is "
+        "limited.",
     ),
 ]
 Checkpoint = Annotated[

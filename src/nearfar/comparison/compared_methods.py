@@ -24,6 +24,7 @@ from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
 from nearfar.metrics.wide_metric import WideMetric
+from nearfar.rows.base import ArrayRows
 from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.typing import Floats, Ints
 
@@ -54,6 +55,9 @@ _VALIDATION_FRACTION = 0.2
 _SCIKIT_NCA = "NCA (scikit-learn)"
 # Such a table of 5,000 rows has 200 MB, and a fit holds several.
 _SCIKIT_NCA_MAX_ROWS, _SCIKIT_NCA_LIMIT = 5_000, "needs a table of all pairs"
+
+# Larger arrays are read in blocks by simple methods that learn from all rows.
+_IN_BLOCKS_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,12 @@ class Method:
         <Metric: 13 features -> 2>
         """
         scaler = Scaler.fit(X, "standard")
-        metric = self.fit(X if self.raw else scaler.transform(X), y)
+        if self.kind != "learned" and X.nbytes > _IN_BLOCKS_BYTES:
+            # Simple methods sum over rows; in memory they would have several copies of them.
+            rows = ArrayRows(X)
+            metric = self.fit(rows if self.raw else rows.mapped(scaler.transform_block), y)
+        else:
+            metric = self.fit(X if self.raw else scaler.transform(X), y)
         if not isinstance(metric, Metric):
             return None
         return metric if self.raw else Metric(metric.L / scaler.scale)

@@ -157,6 +157,7 @@ def compare(
     >>> compare(X, pairs, ["RCA"]).by_goal("pairs").verdict.category
     'clearly better'
     """
+    start = clock()
     check_parameters({"split": choice("rows", "classes")}, {"split": split})
     if budget is not None:
         check_parameters({"budget": number(at_least=0.0)}, {"budget": budget})
@@ -245,7 +246,7 @@ def compare(
         if budget is None:
             runner.run_all()
         else:
-            run_within(runner, budget)
+            run_within(runner, budget - (clock() - start))
     return Comparison(
         [trials.result() for trials in runner.trials.values()],
         n_neighbors=n_neighbors,

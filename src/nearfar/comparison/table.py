@@ -88,6 +88,8 @@ class Comparison(ResultsTable[MethodResult]):
         A clause that ends each verdict, such as on a column that leaks the label; "" at first.
     remedy : str
         A sentence on what to do about methods that there was no time for; "" at first.
+    sample : array of int or None
+        The rows of a table that were compared; None if all of them were.
 
     Examples
     --------
@@ -131,6 +133,7 @@ class Comparison(ResultsTable[MethodResult]):
         self.n_groups = None if groups is None else len(np.unique(groups))
         self.note, self.n_copies = note, n_copies
         self.caveat = self.remedy = ""
+        self.sample: Ints | None = None
         numbers = labels if supervision == "numbers" else None
         self.labels = labels = None if supervision == "numbers" else labels
         self.largest_class = (

@@ -35,6 +35,9 @@ T = TypeVar("T")
 
 # Of more rows, those with the smallest digests are kept, a random sample of 150 kB.
 _DIGESTS = 10_000
+# Spreads and shares of features are those of a random sample of more numbers, as they take several
+# copies in float64.
+_FIGURE_VALUES = 1 << 22
 # With 48 bits, 10,000 digests match one of a million other rows with a probability below 1e-4.
 _DIGEST_BYTES = 6
 # With fewer known rows, figures are hardly better than on new ones.
@@ -123,6 +126,9 @@ def save_learned(
 ) -> None:
     """Write a metric that was learned from X, with the spreads and shares of the features."""
     kept = np.unique(row_digests(X))[:_DIGESTS].tolist()
+    most = max(_DIGESTS, _FIGURE_VALUES // max(1, X.shape[1]))
+    if len(X) > most:
+        X = X[np.sort(np.random.RandomState(0).permutation(len(X))[:most])]
     metadata = {"learned_from": json.dumps([f"{digest:012x}" for digest in kept])}
     if stated is not None:
         metadata["stated"] = json.dumps(asdict(stated))

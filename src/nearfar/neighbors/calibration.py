@@ -2,7 +2,7 @@
 
 A learner is fitted again without a fold of the rows, which then get votes from the others. That
 goes on until enough rows have votes: small tables are cheap, and of large ones the first fold is
-enough. There, too, the learner is fitted to some rows only, while all others vote.
+enough. There, too, the learner is fitted to some rows only, while others vote.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from nearfar.typing import Array, Floats, Ints
 _FOLDS = 5
 # The share of the right ones among so many votes has a standard error of at most 1.6 points.
 _ENOUGH = 1000
-# The most rows of a fold that are asked about: a search compares each with all others.
-_MOST = 4000
+# Rows that vote, and distances of a fold: of many rows, fewer have votes. These bound memory and
+# time.
+_MOST_VOTERS, _MOST_DISTANCES = 100_000, 1 << 27
 
 
 def cross_fitted(
@@ -55,11 +56,13 @@ def cross_fitted(
         for split in known.split(_FOLDS, np.random.RandomState(0)):
             if sum(map(len, asked)) >= _ENOUGH:
                 break
-            seen = split.rows
+            random = np.random.RandomState(0)
+            seen = sample(split.rows, _MOST_VOTERS, random, None if numbers else y[split.rows])
             classes = None if numbers else y[seen]
             learned = sample(seen, MAX_TRIAL_ROWS, np.random.RandomState(0), classes)
+            most = max(_ENOUGH, _MOST_DISTANCES // len(seen))
+            unseen = sample(split.unseen_rows, most, random)
             # A class may have too few rows without this fold.
-            unseen = sample(split.unseen_rows, _MOST, np.random.RandomState(0))
             with suppress(ValueError):
                 votes.append(votes_of(learned, seen, unseen))
                 asked.append(unseen)

@@ -46,12 +46,14 @@ def classes_section(study: Study) -> Section:
 def _losses(study: Study) -> tuple[Vector, Vector, str]:
     """Errors of all rows before and after, nan for rows not tested, and where they come from."""
     comparison = study.comparison
+    before, after = np.full((2, len(study.X)), np.nan)
     if comparison is not None and study.method in comparison:
         pair = paired(comparison[study.baseline], comparison[study.method])
         if pair is not None:
             folds = pair[1].partial or f"all {pair[1].n_folds} folds"
-            return pair[0].wrong, pair[1].wrong, f"Cross-validated errors on {folds}."
-    before, after = np.full((2, len(study.X)), np.nan)
+            rows = slice(None) if comparison.sample is None else comparison.sample
+            before[rows], after[rows] = pair[0].wrong, pair[1].wrong
+            return before, after, f"Cross-validated errors on {folds}."
     test = study.split[1]
     by_name = {result.name: result.wrong for result in study.held_out.results}
     before[test], after[test] = by_name[study.baseline], by_name[study.method]

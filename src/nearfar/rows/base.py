@@ -186,6 +186,28 @@ class Rows(ABC):
         yield from counted(zip(groups, found, strict=True), len(groups))
 
 
+class ArrayRows(Rows):
+    """Rows of an array, read in blocks by work that would otherwise copy all of them.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    """
+
+    random_access: ClassVar[bool] = True
+
+    def __init__(self, X: Floats) -> None:
+        self.X, self.shape, self.dtype = X, (len(X), X.shape[1]), X.dtype
+
+    def read(self, part: slice) -> Floats:
+        """Copy consecutive rows."""
+        return self.X[part].copy()
+
+    def take(self, index: Ints) -> Floats:
+        """Copy rows by number."""
+        return self.X[index]
+
+
 class MappedRows(Rows):
     """Rows to which a function is applied as they are read.
 

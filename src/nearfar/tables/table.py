@@ -128,17 +128,20 @@ class Table:
             rows = labelled_rows(self.labels)
         for warning in caught:
             note(str(warning.message), warning=True)
-        if rows is None:
-            return self
+        return self if rows is None else self.take(rows)
+
+    def take(self, rows: Ints) -> Table:
+        """Return some rows, with their labels or numbers."""
         whole = np.arange(len(self)) if self.places is None else self.places
         return replace(
             self,
             X=self.X[rows],
-            supervision=self.labels[rows],
+            supervision=None if self.y is None else self.y[rows],
             ids=self.ids and [self.ids[row] for row in rows],
             texts=self.texts and [self.texts[row] for row in rows],
             groups=None if self.groups is None else checked_groups(self.groups[rows], len(rows)),
             places=whole[rows],
+            cells=None if self.cells is None else self.cells[rows],
         )
 
     def grouped(self, names: Array, where: str) -> Table:

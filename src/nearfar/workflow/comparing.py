@@ -10,7 +10,7 @@ import numpy as np
 from nearfar.columns.measured import Measured
 from nearfar.comparison import Comparison, compare
 from nearfar.comparison.compared_methods import Learners
-from nearfar.comparison.splits import judgement_groups
+from nearfar.comparison.splits import judgement_groups, stratified_order
 from nearfar.comparison.tasks import Features
 from nearfar.constraints import Pairs, kind_of
 from nearfar.runtime.notes import note
@@ -18,8 +18,12 @@ from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted
 from nearfar.tables.reader import columns_named
 from nearfar.tables.table import Table
-from nearfar.typing import Array
+from nearfar.typing import Array, Ints
 from nearfar.workflow.fitting import Progress, no_progress, supervision_of
+
+# Rows that are compared in any case, and numbers in rows for each second of the budget: beyond,
+# baselines alone would take all of it.
+_FEWEST_ROWS, _VALUES_PER_SECOND = 20_000, 1e5
 
 
 def compare_table(
@@ -34,12 +38,24 @@ def compare_table(
     split: Literal["rows", "classes"] = "rows",
     checkpoint: Path | None = None,
     progress: Progress = no_progress,
+    spent: float = 0.0,
 ) -> Comparison:
     """Compare methods by the labels, numbers, triplets or pairs of a table.
 
     The parameters are those of `nearfar.compare`. What becomes of columns is learned again from the
-    training rows of each fold.
+    training rows of each fold. With a budget, a sample of many rows is compared, and a note says
+    so. `spent` seconds of the budget are gone already; the sample does not depend on them, so that
+    a checkpoint can be continued.
     """
+    sample, n_rows = None, len(table)
+    if budget is not None and table.y is not None:
+        n_rows = max(_FEWEST_ROWS, int(_VALUES_PER_SECOND * budget / table.X.shape[1]))
+        budget = max(budget - spent, 0.0)
+    if n_rows < len(table):
+        more = f"increase {option('budget')} for more"
+        note(f"compared methods on {n_rows} of {len(table)} rows, for lack of time; {more}.")
+        sample = sampled_rows(table, n_rows, random_state)
+        table = table.take(sample)
     check_folds(table, cv, n_neighbors, split)
     features = features_of(table)
     comparison = compare(
@@ -58,6 +74,7 @@ def compare_table(
         progress=progress,
         checkpoint=checkpoint,
     )
+    comparison.sample = sample
     comparison.n_copies = table.n_copies
     comparison.remedy = f"Increase {option('budget')} to try everything"
     if table.leaking:
@@ -66,6 +83,14 @@ def compare_table(
             f"see the note on {columns_named(table.leaking)}: {it} may give the answer away"
         )
     return comparison
+
+
+def sampled_rows(table: Table, n_rows: int, random_state: int = 0) -> Ints:
+    """Return a sample of the rows, in their order; of classes a stratified one."""
+    codes = np.zeros(len(table), dtype=np.intp)
+    if table.kind == "labels":
+        codes = np.unique(supervision_of(table), return_inverse=True)[1]
+    return np.sort(stratified_order(codes, np.random.default_rng(random_state))[:n_rows])
 
 
 def features_of(table: Table) -> Features | None:

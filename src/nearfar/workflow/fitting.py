@@ -213,7 +213,7 @@ def fit_method(
 ) -> MethodFit:
     """Learn from all rows.
 
-    A learner that plans its time takes about `seconds`; others are not limited. If it was
+    A learner that plans its time takes about `seconds`; others take what they need. If it was
     `compared`, the comparison tells what to expect, and the learner need not.
     """
     if seconds is not None and method.plans_time:

@@ -1,8 +1,9 @@
 """`learn`: compare, decide, fit, explain.
 
 What the verdict of the comparison recommends is learned from all rows, whatever it is, unless a
-method is named. The comparison has most of the time budget. `AutoMetric` fits all rows in what is
-left of it; other learners take the time that they need.
+method is named. The comparison has most of the time that reading leaves of the budget. `AutoMetric`
+fits all rows in the rest; other methods learn from as many rows as they are expected to have time
+for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from nearfar.comparison import Comparison, Method, Verdict
+from nearfar.comparison.fit_cost import CostModel
 from nearfar.comparison.verdict_wording import described
 from nearfar.evaluate.measures import R2
 from nearfar.learners.base import MetricLearner
@@ -35,7 +37,7 @@ from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
 from nearfar.typing import Array
 from nearfar.workflow.checkpoint import FitCheckpoint, can_continue
-from nearfar.workflow.comparing import compare_table, features_of
+from nearfar.workflow.comparing import compare_table, features_of, sampled_rows
 from nearfar.workflow.fitting import (
     MethodFit,
     Progress,
@@ -50,8 +52,12 @@ GOALS = ("classification", "ranking")
 
 # Part of the budget for the comparison, which has five fits where the rest has one.
 _COMPARISON_SHARE = 0.7
-# Part of the budget that the fit to all rows has in any case, if it can plan its time.
-_LEAST_SHARE = 0.2
+# Part of the budget that the fit to all rows has in any case.
+_LEAST_SHARE = 0.1
+# Part of the rest that the fit to all rows has; votes are counted and a file is written, too.
+_FIT_SHARE = 0.8
+# Fits may take longer than predicted by this factor.
+_SAFETY_FACTOR = 1.3
 # A fit that plans its time needs some, also without a budget.
 _SHORTEST_FIT = 0.1
 
@@ -74,6 +80,7 @@ def learn(
     classifiers: bool = True,
     random_state: int = 0,
     progress: Progress = no_progress,
+    started: float | None = None,
 ) -> Learned:
     """Compare methods, decide, and learn a metric from all rows.
 
@@ -87,8 +94,10 @@ def learn(
     goal : {"classification", "ranking"}, default="classification"
         What a metric from labels is for.
     budget : float, pair of float, or None, default=60.0
-        Time limit in seconds for the comparison and for a fit of AutoMetric to all rows, or a limit
-        for each. Fits of other methods to all rows are not limited.
+        Time limit in seconds for reading, the comparison and the fit to all rows, or a limit for
+        the comparison and one for the fit. Many rows are compared on a sample. AutoMetric plans
+        its time; other methods learn from a sample if the comparison tells that all rows would take
+        too long. Without a comparison, only AutoMetric is limited.
     methods : str, MetricLearner, or list of these, optional
         A method to use, whatever the verdict; or several to choose from. By default AutoMetric, or
         the simple method that the verdict recommends. "best" chooses from the usual learners.
@@ -109,6 +118,8 @@ def learn(
         Seed of the folds and of the learners.
     progress : callable, optional
         Called with what is done, the total, and what is next.
+    started : float, optional
+        When the time of the budget began, by `time.perf_counter`; by default now.
 
     Returns
     -------
@@ -124,7 +135,7 @@ def learn(
     >>> learned.metric.n_features
     4
     """
-    start = time.perf_counter()
+    start = time.perf_counter() if started is None else started
     check_parameters({"goal": one_of(*GOALS)}, {"goal": goal})
     chosen = choose_methods(methods, seed=random_state, goal=goal)
     if not comparison:
@@ -154,15 +165,22 @@ def learn(
                 budget=limits[0],
                 checkpoint=kept.comparison,
                 progress=progress,
+                spent=0.0 if isinstance(budget, tuple) else time.perf_counter() - start,
             )
         method = chosen.select(learned.comparison, learned.compared_goal, strict=strict)
         if method is not None:
             learned.fit_seconds = limits[1]
             if isinstance(budget, float | int):
-                left = budget - (time.perf_counter() - start)
+                left = _FIT_SHARE * (budget - (time.perf_counter() - start))
                 learned.fit_seconds = max(left, _LEAST_SHARE * budget, _SHORTEST_FIT)
             learned.fit = fit_method(
-                method, table, kept, learned.fit_seconds, progress, compared=comparison
+                method,
+                # A fit that continues needs the same rows.
+                table if kept.path else learned.rows_to_learn_from(method),
+                kept,
+                learned.fit_seconds,
+                progress,
+                compared=comparison,
             )
     learned._notes = [*table.notes, *(each for each in notes if each not in table.notes)]
     return learned
@@ -264,6 +282,27 @@ class Learned:
     def notes(self) -> list[Note]:
         """What to know beside the results."""
         return [*self._notes, *([] if self.comparison is None else self.comparison.findings)]
+
+    def rows_to_learn_from(self, method: Method) -> Table:
+        """Return the table, or a sample if the comparison tells that all rows take too long."""
+        n_rows, costs = len(self.table), CostModel()
+        result = None if self.comparison is None else self.comparison.get(method.name)
+        if self.fit_seconds is None or method.plans_time or result is None or not result.trials:
+            return self.table
+        for cell, found in result.trials.results.items():
+            observe = costs.observe_unfinished if found.stopped_early else costs.observe
+            observe(method.name, cell.n_train, found.fit_seconds)
+        tried = max((cell.n_train for cell in result.trials.results), default=n_rows)
+        while n_rows > tried and (
+            _SAFETY_FACTOR * costs.predict(method.name, n_rows) > self.fit_seconds
+        ):
+            n_rows = max(tried, int(0.8 * n_rows))
+        if n_rows == len(self.table) or self.table.y is None:
+            return self.table
+        more = f"increase {option('budget')} for more"
+        whole = len(self.table)
+        note(f"{method.name} learned from {n_rows} of {whole} rows, for lack of time; {more}.")
+        return self.table.take(sampled_rows(self.table, n_rows, self.random_state))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the metric to a file, with facts on the rows that it was learned from."""
