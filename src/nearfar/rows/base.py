@@ -187,7 +187,7 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Rows of an array, read in blocks by work that would otherwise copy all of them.
+    """Rows of an array, for work in blocks, which does not copy all of them.
 
     Parameters
     ----------
@@ -255,24 +255,6 @@ class MappedRows(Rows):
     def take(self, index: Ints) -> Floats:
         """Read rows by number and apply the function."""
         return self.function(self.source.take(index)).astype(self.dtype, copy=False)
-
-
-class ArrayRows(Rows):
-    """Rows in memory that are read in blocks, such as a sample of rows that are not.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    """
-
-    random_access: ClassVar[bool] = True
-
-    def __init__(self, X: Floats) -> None:
-        self.X, self.shape, self.dtype = X, (X.shape[0], X.shape[1]), X.dtype
-
-    def read(self, part: slice) -> Floats:
-        """Copy a block."""
-        return self.X[part].copy()
 
 
 Points = Floats | Rows
