@@ -5,11 +5,11 @@ generate each block whenever they need it. Clusters are worker processes of one 
 
 - equal: every learner that reads rows in blocks, on four workers and in memory.
 - lost: workers are killed after two random iterations.
-- iterations: bytes and seconds of an iteration of BoostMetric on 1, 2 and 4 workers. Constants
-  come from the runs on one worker; the formula is checked on all.
-- growth: whole fits to many rows on four workers.
+- iterations: bytes and seconds of an iteration of BoostMetric on 1, 2 and 4 workers, with the load
+  before. Constants come from the runs on one worker; the formula is checked on all.
+- growth: whole fits to many rows on four workers, for BoostMetric to a tenth of them.
 
-    python benchmarks/dask_growth.py [--toy] [--parts equal lost iterations growth] [--most ROWS]
+    python benchmarks/dask_growth.py [--toy] [--parts equal lost iterations growth] [--rows ROWS]
 
 Parts that are not named keep their results. docs/reference/scale.md has the tables.
 """
@@ -49,13 +49,17 @@ Row = dict[str, Any]
 CLASSES = 10
 WORKERS = 4
 CORES = len(os.sched_getaffinity(0))
-MANY = 10_000_000
 TOY: dict[str, Row] = {
-    "equal": {"n": 1_000, "every": 8},
-    "lost": {"n": 2_000, "repeats": 1},
+    "equal": {"n": 400, "every": 8},
+    "lost": {"n": 400, "repeats": 1},
     "iterations": {"sizes": (1_000,), "workers": (1, 2), "n_iterations": 3},
     "growth": {"sizes": {"RCA, labels": 1_000}},
 }
+
+
+def block_rows(n: int) -> int:
+    """Return the rows of a block, all classes alike; there are twenty blocks or more."""
+    return min(50_000, max(100, n // 20 // CLASSES * CLASSES))
 
 
 def random_rows(n: int, n_features: int, dtype: str = "float32") -> tuple[Any, Array]:
@@ -67,10 +71,9 @@ def random_rows(n: int, n_features: int, dtype: str = "float32") -> tuple[Any, A
     def shifted(block: Array) -> Array:
         return block * spread + centers[np.arange(len(block)) % CLASSES]
 
-    height = min(50_000, max(100, n // 20 // CLASSES * CLASSES))
     random: Any = da.random
     noise = random.default_rng(0).standard_normal(
-        (n, n_features), chunks=(height, n_features), dtype=dtype
+        (n, n_features), chunks=(block_rows(n), n_features), dtype=dtype
     )
     return noise.map_blocks(shifted, dtype=dtype), np.arange(n) % CLASSES
 
@@ -264,7 +267,6 @@ def growth(sizes: dict[str, int]) -> Iterator[Row]:
     """Fit many rows."""
     learners: dict[str, tuple[Any, str]] = {
         "RCA, labels": (RCA(), "labels"),
-        "BoostMetric, labels": (BoostMetric(random_state=0), "labels"),
         "BoostMetric, triplets": (BoostMetric(max_iter=30), "triplets"),
     }
     for name, n in sizes.items():
@@ -282,7 +284,6 @@ def growth(sizes: dict[str, int]) -> Iterator[Row]:
             "features": 64,
             "seconds": seconds,
             "iterations": learner.n_iter_,
-            "notes": list(learner.history_.notes),
             "load": load,
         }
 
@@ -294,32 +295,19 @@ def expected_bytes(row: Row) -> tuple[float, float]:
     return sent, 8 * row["bands"] * D**2 + b * row["rows"]
 
 
-def constants(rows: list[Row]) -> tuple[float, float, float]:
-    """Return seconds from runs on one worker.
+def reads(row: Row) -> list[float]:
+    """Return how many blocks, and how many numbers, workers read in an iteration."""
+    times = (row["bands"] + 1) / 2 + 1
+    blocks = -(-row["rows"] // block_rows(row["rows"]))
+    return [times * blocks, times * row["rows"] * row["features"]]
 
-    The client's for a triplet, the worker's for a row and feature that is read, and the rest for
-    each task.
-    """
+
+def constants(rows: list[Row]) -> Array:
+    """Return CPU seconds of a worker for a block and for a number, from runs on one worker."""
     alone = [row for row in rows if row["workers"] == 1]
-
-    def slope(values: list[float], sizes: list[float]) -> float:
-        """Least squares of relative errors, through the origin."""
-        ratios = np.array(sizes) / values
-        return float(ratios.sum() / (ratios**2).sum())
-
-    reads = [row["rows"] * row["features"] * ((row["bands"] + 1) / 2 + 1) for row in alone]
-    return (
-        slope([row["seconds"] - row["elapsed"] for row in alone], [r["triplets"] for r in alone]),
-        slope([row["work"] for row in alone], reads),
-        slope([row["elapsed"] - row["work"] for row in alone], [r["tasks"] for r in alone]),
-    )
-
-
-def modelled(row: Row, found: tuple[float, float, float]) -> float:
-    """Return the seconds of an iteration by the formula."""
-    reads = row["rows"] * row["features"] * ((row["bands"] + 1) / 2 + 1)
-    cores = min(row["workers"], row["cores"])
-    return found[0] * row["triplets"] + found[1] * reads / cores + found[2] * row["tasks"]
+    # Least squares of relative errors.
+    shares = np.array([reads(row) for row in alone]) / [[row["cpu"]] for row in alone]
+    return np.linalg.lstsq(shares, np.ones(len(alone)))[0]
 
 
 def stored() -> list[Row]:
@@ -357,43 +345,41 @@ def table(rows: list[Row]) -> str:
             lines.append(f"| {r['learner']} | {after} | {r['difference']:.0e} |")
     if by["iterations"]:
         found = constants(by["iterations"])
-        cores = by["iterations"][0]["cores"]
         lines += [
             "",
-            f"An iteration of BoostMetric with three triplets a row of 64 float32 features, on a "
-            f"machine of {cores} cores; measured / by the formula:",
+            "An iteration of BoostMetric with three triplets a row of 64 float32 features, on a "
+            f"machine of {by['iterations'][0]['cores']} cores; measured / by the formula:",
             "",
-            "| rows | workers | MB sent | MB received | seconds |",
-            "| --- | --- | --- | --- | --- |",
+            "| rows | workers | MB sent | MB received | CPU seconds of workers | seconds | load |",
+            "| --- | --- | --- | --- | --- | --- | --- |",
         ]
         ratios = []
         for r in by["iterations"]:
             sent, received = expected_bytes(r)
-            seconds = modelled(r, found)
-            ratios.append(seconds / r["seconds"])
+            cpu = float(reads(r) @ found)
+            ratios.append(cpu / r["cpu"])
             lines.append(
                 f"| {r['rows']:,} | {r['workers']} | {r['sent'] / 1e6:.2f} / {sent / 1e6:.2f} | "
-                f"{r['received'] / 1e6:.2f} / {received / 1e6:.2f} | "
-                f"{r['seconds']:.2f} / {seconds:.2f} |"
+                f"{r['received'] / 1e6:.2f} / {received / 1e6:.2f} | {r['cpu']:.2f} / {cpu:.2f} | "
+                f"{r['seconds']:.1f} | {r['load']:.0f} |"
             )
         lines += [
             "",
-            f"Seconds = t m + w n D ((B + 1) / 2 + 1) / min(W, {cores}) + o K, with K tasks. The "
-            f"runs on one worker give t = {1e9 * found[0]:.0f} ns, w = {1e9 * found[1]:.1f} ns and "
-            f"o = {1e3 * found[2]:.1f} ms. The formula is {min(ratios):.2f} to {max(ratios):.2f} "
-            "times what was measured.",
+            f"Workers need {1e3 * found[0]:.1f} ms for a block and {1e9 * found[1]:.1f} ns for a "
+            "number of X, each time that they are read, (B + 1) / 2 + 1 times in an iteration. "
+            f"The formula is {min(ratios):.2f} to {max(ratios):.2f} times what was measured.",
         ]
     if by["growth"]:
         lines += [
             "",
             f"Whole fits on {WORKERS} workers, 64 float32 features:",
             "",
-            "| learner | rows | iterations | seconds |",
-            "| --- | --- | --- | --- |",
+            "| learner | rows | iterations | seconds | load |",
+            "| --- | --- | --- | --- | --- |",
         ]
         for r in by["growth"]:
             cells = f"{r['name']} | {r['rows']:,} | {r['iterations']}"
-            lines.append(f"| {cells} | {r['seconds']:.0f} |")
+            lines.append(f"| {cells} | {r['seconds']:.0f} | {r['load']:.0f} |")
     return "\n".join(lines)
 
 
@@ -410,13 +396,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--toy", action="store_true", help="few rows")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--most", type=int, default=2_000_000, help="rows with triplets")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of whole fits")
     options = parser.parse_args()
-    sizes = {
-        "RCA, labels": MANY,
-        "BoostMetric, labels": MANY,
-        "BoostMetric, triplets": options.most,
-    }
+    sizes = {"RCA, labels": options.rows, "BoostMetric, triplets": options.rows // 10}
     settings = TOY if options.toy else {"growth": {"sizes": sizes}}
     name = "dask_growth_toy" if options.toy else "dask_growth"
     rows = [] if options.toy else stored_rows(name)
