@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nearfar
+from nearfar import AutoMetric
 from nearfar.comparison import compared_methods, default_methods
 from nearfar.comparison.method_results import CellResult, Trials
 from nearfar.comparison.scoring import Scores
@@ -17,6 +18,7 @@ from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
 from nearfar.workflow import comparing, learning
 from nearfar.workflow.comparing import compare_table, sampled_rows
+from nearfar.workflow.methods import find_method
 
 
 @pytest.fixture(name="table")
@@ -81,6 +83,23 @@ def test_reading_and_comparing_are_part_of_the_budget(table, monkeypatch):
     now[0], seen = 130.0, {}
     nearfar.learn("rows", methods="autometric", budget=100, started=100.0)
     assert seen == pytest.approx({"comparison": 20.0, "fit": 24.0})
+
+
+def test_what_was_learned_from_is_said(table, monkeypatch):
+    monkeypatch.setattr(comparing, "_FEWEST_ROWS", 90)
+    options = {"methods": AutoMetric(candidates=["RCA"]), "comparison": False}
+    learned = nearfar.learn(table, **options, budget=(None, 1e-3))
+    assert "Learned from 90 rows in" in str(learned)
+    assert "Learned from all rows in" in str(nearfar.learn(table, **options, budget=None))
+
+
+def test_autometric_learns_from_the_rows_that_it_has_time_for(table, monkeypatch):
+    monkeypatch.setattr(comparing, "_FEWEST_ROWS", 90)
+    learned = learning.Learned(table, None, "classification", fit_seconds=0.01)
+    auto = find_method("autometric").method
+    assert len(learned.rows_to_learn_from(auto)) == 250
+    learned.fit_seconds = None
+    assert learned.rows_to_learn_from(auto) is table
 
 
 @pytest.mark.parametrize("name", ["Euclidean (standardised)", "inverse covariance", "LDA"])

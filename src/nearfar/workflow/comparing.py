@@ -49,7 +49,7 @@ def compare_table(
     """
     sample, n_rows = None, len(table)
     if budget is not None and table.y is not None:
-        n_rows = max(_FEWEST_ROWS, int(_VALUES_PER_SECOND * budget / table.X.shape[1]))
+        n_rows = affordable_rows(table, budget)
         budget = max(budget - spent, 0.0)
     if n_rows < len(table):
         more = f"increase {option('budget')} for more"
@@ -83,6 +83,11 @@ def compare_table(
             f"see the note on {columns_named(table.leaking)}: {it} may give the answer away"
         )
     return comparison
+
+
+def affordable_rows(table: Table, seconds: float) -> int:
+    """Return how many rows there is time for."""
+    return max(_FEWEST_ROWS, int(_VALUES_PER_SECOND * seconds / table.X.shape[1]))
 
 
 def sampled_rows(table: Table, n_rows: int, random_state: int = 0) -> Ints:

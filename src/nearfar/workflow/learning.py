@@ -1,9 +1,8 @@
 """`learn`: compare, decide, fit, explain.
 
 What the verdict of the comparison recommends is learned from all rows, whatever it is, unless a
-method is named. The comparison has most of the time that reading leaves of the budget. `AutoMetric`
-fits all rows in the rest; other methods learn from as many rows as they are expected to have time
-for.
+method is named. The comparison has most of the time that reading leaves of the budget. The fit has
+the rest; methods learn from as many rows as they are expected to have time for.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
 from nearfar.typing import Array
 from nearfar.workflow.checkpoint import FitCheckpoint, can_continue
-from nearfar.workflow.comparing import compare_table, features_of, sampled_rows
+from nearfar.workflow.comparing import affordable_rows, compare_table, features_of, sampled_rows
 from nearfar.workflow.fitting import (
     MethodFit,
     Progress,
@@ -95,9 +94,9 @@ def learn(
         What a metric from labels is for.
     budget : float, pair of float, or None, default=60.0
         Time limit in seconds for reading, the comparison and the fit to all rows, or a limit for
-        the comparison and one for the fit. Many rows are compared on a sample. AutoMetric plans
-        its time; other methods learn from a sample if the comparison tells that all rows would take
-        too long. Without a comparison, only AutoMetric is limited.
+        the comparison and one for the fit. Of many rows, a sample is compared and learned from.
+        Methods other than AutoMetric learn from all rows, unless the comparison tells that these
+        would take too long.
     methods : str, MetricLearner, or list of these, optional
         A method to use, whatever the verdict; or several to choose from. By default AutoMetric, or
         the simple method that the verdict recommends. "best" chooses from the usual learners.
@@ -173,14 +172,11 @@ def learn(
             if isinstance(budget, float | int):
                 left = _FIT_SHARE * (budget - (time.perf_counter() - start))
                 learned.fit_seconds = max(left, _LEAST_SHARE * budget, _SHORTEST_FIT)
+            # A fit that continues needs the same rows.
+            rows = table if kept.path else learned.rows_to_learn_from(method)
+            learned.n_fitted = len(rows)
             learned.fit = fit_method(
-                method,
-                # A fit that continues needs the same rows.
-                table if kept.path else learned.rows_to_learn_from(method),
-                kept,
-                learned.fit_seconds,
-                progress,
-                compared=comparison,
+                method, rows, kept, learned.fit_seconds, progress, compared=comparison
             )
     learned._notes = [*table.notes, *(each for each in notes if each not in table.notes)]
     return learned
@@ -211,7 +207,9 @@ class Learned:
     other_call : str
         How to learn what the verdict recommends, if that is another method.
     fit_seconds : float or None
-        Time limit of a fit to all rows, for methods that plan their time.
+        Time limit of the fit.
+    n_fitted : int or None
+        Number of rows that the fit learned from; fewer than there are if time was short.
     replaced : str
         What is known of the metric that was in the file before; empty if there was none.
 
@@ -235,6 +233,7 @@ class Learned:
     path: Path | None = None
     other_call: str = ""
     fit_seconds: float | None = None
+    n_fitted: int | None = None
     replaced: str = ""
     _notes: Sequence[Note] = ()
 
@@ -284,25 +283,27 @@ class Learned:
         return [*self._notes, *([] if self.comparison is None else self.comparison.findings)]
 
     def rows_to_learn_from(self, method: Method) -> Table:
-        """Return the table, or a sample if the comparison tells that all rows take too long."""
-        n_rows, costs = len(self.table), CostModel()
+        """Return the table, or a sample of its rows if all of them would take too long."""
+        table, seconds = self.table, self.fit_seconds
+        if seconds is None or table.y is None:
+            return table
+        n_rows, costs = len(table), CostModel()
         result = None if self.comparison is None else self.comparison.get(method.name)
-        if self.fit_seconds is None or method.plans_time or result is None or not result.trials:
-            return self.table
-        for cell, found in result.trials.results.items():
-            observe = costs.observe_unfinished if found.stopped_early else costs.observe
-            observe(method.name, cell.n_train, found.fit_seconds)
-        tried = max((cell.n_train for cell in result.trials.results), default=n_rows)
-        while n_rows > tried and (
-            _SAFETY_FACTOR * costs.predict(method.name, n_rows) > self.fit_seconds
-        ):
-            n_rows = max(tried, int(0.8 * n_rows))
-        if n_rows == len(self.table) or self.table.y is None:
-            return self.table
+        if method.plans_time:
+            # It plans the choice among learners, and not their fits to all rows.
+            n_rows = min(n_rows, affordable_rows(table, seconds))
+        elif result is not None and result.trials is not None:
+            for cell, found in result.trials.results.items():
+                observe = costs.observe_unfinished if found.stopped_early else costs.observe
+                observe(method.name, cell.n_train, found.fit_seconds)
+            tried = max((cell.n_train for cell in result.trials.results), default=n_rows)
+            while n_rows > tried and _SAFETY_FACTOR * costs.predict(method.name, n_rows) > seconds:
+                n_rows = max(tried, int(0.8 * n_rows))
+        if n_rows == len(table):
+            return table
         more = f"increase {option('budget')} for more"
-        whole = len(self.table)
-        note(f"{method.name} learned from {n_rows} of {whole} rows, for lack of time; {more}.")
-        return self.table.take(sampled_rows(self.table, n_rows, self.random_state))
+        note(f"{method.name} learned from {n_rows} of {len(table)} rows, for lack of time; {more}.")
+        return table.take(sampled_rows(table, n_rows, self.random_state))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the metric to a file, with facts on the rows that it was learned from."""
@@ -407,9 +408,12 @@ class Learned:
             return
         if self.fit.mining is not None and self.fit.mining.search != "exact":
             yield str(self.fit.mining)
+        rows = "all" if self.n_fitted in (None, len(self.table)) else f"{self.n_fitted}"
+        took = f"Learned from {rows} rows in"
         if self.fit.learner is not None and self.fit.learner.history_.row_curve:
             yield str(self.fit.learner.history_.notes[-1])
-        yield f"Learned from all rows in {self.fit.seconds:.2f} s{self.fit.detail}."
+            took = "This took"
+        yield f"{took} {self.fit.seconds:.2f} s{self.fit.detail}."
         if self.fit.expected is not None and self.comparison is None:
             yield f"On new data, expect {self.fit.expected}."
             if features_of(self.table) is not None:
