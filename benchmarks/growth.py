@@ -226,7 +226,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="only these learners")
     parser.add_argument("--toy", action="store_true", help="a small run that shows it works")
     parser.add_argument("--python", help="interpreter with metric-learn")
-    parser.add_argument("--limit", type=float, default=400.0, help="processor seconds of a fit")
+    parser.add_argument("--limit", type=float, default=160.0, help="processor seconds of a fit")
     parser.add_argument("--source", type=Path, help="source folder of an earlier checkout")
     arguments = parser.parse_args()
     if arguments.toy:
