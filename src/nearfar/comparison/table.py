@@ -239,7 +239,10 @@ class Comparison(ResultsTable[MethodResult]):
             goal = next(iter(self.goals.values()))
             used = goal.recommended or goal.reference
             better = {r.name: goal.probability_better(r, used) for r in self.classifiers}
-            clear = [r for r in self.classifiers if better[r.name] >= CLEAR]
+            # Methods that were tried on fewer rows may be better there, with a larger error.
+            clear = [
+                r for r in self.classifiers if better[r.name] >= CLEAR and r.error < used.error
+            ]
             if clear:
                 best = min(clear, key=lambda r: r.error)
                 texts.append(classifier_text(goal.measure, best, used, better[best.name]))

@@ -59,6 +59,7 @@ from nearfar.learners.selection.held_out import (
     optimal_weights,
     sample,
 )
+from nearfar.learners.selection.row_curve import EXACT_ROWS
 from nearfar.metrics.feature_maps import moved
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import OutOfTimeError, WorkClock, deadline, early_stop
@@ -89,7 +90,8 @@ _MAX_OUTER_ROWS = 2000
 # Share of the budget for cross-fitting; two fits of the blend follow.
 _SEARCH_SHARE = 0.45
 
-# Up to this number of rows a fit hardly gains from a second thread, and candidates share them out.
+# Up to this number of rows a fit hardly gains from a second thread, and candidates share them out;
+# so they do where a part of many rows is enough.
 _SMALL_ROWS = 4000
 
 # No fit gets less time: it would end after its first iteration.
@@ -455,7 +457,7 @@ class AutoProblem(Problem):
 
         tasks = list(zip(chosen, range(len(chosen)), strict=True))
         with _quietly():
-            if len(data.X) <= _SMALL_ROWS:
+            if not _SMALL_ROWS < n_rows <= EXACT_ROWS:
                 metrics = list(ThreadExecutor().map(fit, tasks))
             else:
                 metrics = [fit(*task) for task in tasks]
