@@ -80,7 +80,7 @@ TEXTS = {
     "max_rows": (
         'int, "auto", "all" or None',
         'The most labelled rows to learn from. "auto" learns from all of up to 16,000 rows, and\n'
-        "of more rows from as many as still make a difference on held-out ones\n"
+        "of more rows from as many as still make a difference on held-out ones, up to 32,000\n"
         '(`history_.row_curve`). "all" and None learn from all rows, and so do `warm_start` and\n'
         '``variant="paper"`` with "auto".',
     ),

@@ -60,6 +60,7 @@ def test_rows_are_doubled_until_they_do_not_help():
     selection = select_rows(1_000_000, choose)
     assert asked == [2000, 4000, 8000, 16_000]
     assert selection.n_rows == 16_000
+    assert "all" not in selection.note
     assert [tried.n_rows for tried in selection.curve] == asked
     assert selection.curve[1].gain == pytest.approx(0.1)
     assert "16,000 of 1,000,000 rows" in selection.note
@@ -76,12 +77,21 @@ def test_the_better_choice_is_kept():
     assert select_rows(60_000, choose).n_iterations == 500
 
 
-def test_rows_that_always_help_are_all_learned_from():
+def test_rows_that_always_help_are_learned_from_up_to_a_limit():
     choose, asked = values_of(-0.5, -0.4, -0.3, -0.2)
     selection = select_rows(60_000, choose)
-    assert selection.n_rows is None
+    assert selection.n_rows == 32_000
     assert asked == [2000, 4000, 8000, 16_000]
-    assert "60,000 of 60,000" in selection.note
+    assert selection.note.endswith('More rows may help: max_rows="all".')
+    selection = select_rows(20_000, values_of(-0.5, -0.4, -0.3)[0])
+    assert selection.n_rows is None
+    assert "20,000 of 20,000" in selection.note
+    assert "max_rows" not in selection.note
+
+
+def test_where_all_rows_find_their_class_more_of_them_change_nothing():
+    choose, asked = values_of(-0.0009, -0.0001)
+    assert select_rows(60_000, choose).n_rows == 8000
 
 
 def test_a_gain_within_noise_does_not_count():

@@ -2,7 +2,8 @@
 
 Trial fits learn from 2,000 rows, 4,000, 8,000 and so on; each sample contains the one before. All
 are judged on the same held-out rows. When twice as many rows did not help beyond noise, the fit
-learns from as many as that, and from 8,000 at least. If they always help, it learns from all rows.
+learns from as many as that, and from 8,000 at least. If they always help, it learns from 32,000, or
+from all rows if there are fewer, and says so.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ EXACT_ROWS = 16_000
 LEAST_ROWS = 8000
 """The fewest rows that a larger table is learned from, also if half as many did as well."""
 
+MOST_ROWS = 32_000
+"""The most rows that are learned from unless all are asked for: time must not grow without end."""
+
 MOST_HELD_OUT = 4000, 1000
 """Rows that judge, and rows that they are found among: noise depends on the number of the first."""
 
-# Relative gain of the held-out likelihood that is not worth four times the time.
+# Gain of the mean log-likelihood that is not worth four times the time: where all rows but one in a
+# thousand find their class, more of them change nothing that matters.
 _NEGLIGIBLE = 1e-3
 
 
@@ -40,19 +45,21 @@ def select_rows(n_rows: int, choose: Callable[[int], Choice]) -> Selection:
     size = MAX_TRIAL_ROWS
     before = choose(size)
     curve, more_help = [RowsTried(size, before.value)], True
-    while more_help and 4 * size < n_rows:
+    while more_help and 4 * size <= min(n_rows, MOST_ROWS):
         size *= 2
         now = choose(size)
         gains = now.terms - before.terms
         gain, noise = float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
-        more_help = gain > max(noise, _NEGLIGIBLE * abs(now.value))
+        more_help = gain > max(noise, _NEGLIGIBLE)
         curve.append(RowsTried(size, now.value, gain, noise))
         before = now if gain > 0 else before
-    learned = n_rows if more_help else max(LEAST_ROWS, size)
+    learned = min(n_rows, MOST_ROWS) if more_help else max(LEAST_ROWS, size)
     last = curve[-1]
     note = (
         f"Learned from {learned:,} of {n_rows:,} rows: {size:,} instead of {size // 2:,} changed "
         f"the held-out value by {last.gain:.1g}, with a standard error of {last.noise:.1g}."
     )
-    number = None if more_help else learned
+    if more_help and learned < n_rows:
+        note += ' More rows may help: max_rows="all".'
+    number = None if learned == n_rows else learned
     return replace(before.selection, n_rows=number, curve=tuple(curve), note=note)
