@@ -90,7 +90,7 @@ def test_rows_that_always_help_are_learned_from_up_to_a_limit():
 
 
 def test_where_all_rows_find_their_class_more_of_them_change_nothing():
-    choose, asked = values_of(-0.0009, -0.0001)
+    choose, _ = values_of(-0.0009, -0.0001)
     assert select_rows(60_000, choose).n_rows == 8000
 
 
