@@ -50,7 +50,7 @@ CLASSES = 10
 WORKERS = 4
 CORES = len(os.sched_getaffinity(0))
 TOY: dict[str, Row] = {
-    "equal": {"n": 400, "every": 8},
+    "equal": {"n": 400, "every": 16},
     "lost": {"n": 400, "repeats": 1},
     "iterations": {"sizes": (1_000,), "workers": (1, 2), "n_iterations": 3},
     "growth": {"sizes": {"RCA, labels": 1_000}},

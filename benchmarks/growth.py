@@ -207,15 +207,16 @@ def table(found: list[Row]) -> str:
             return ""
         return f"{math.log(last['wall'] / first['wall']) / math.log(large / small):.1f}"
 
-    heads = [f"{n:,} rows" for n in sizes] + [f"all of {n:,}" for n in sizes[1:]] + ["exponent"]
+    exact = sorted({r["n"] for r in found if r["how"] == EXACT})[1:]
+    heads = [f"{n:,} rows" for n in sizes] + [f"all of {n:,}" for n in exact] + ["exponent"]
     lines = ["| | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads)]
     names = sorted({r["learner"] for r in found}, key=lambda name: (name in OTHERS, name.lower()))
     for name in names:
-        cells = [cell(name, DEFAULT, n) for n in sizes] + [cell(name, EXACT, n) for n in sizes[1:]]
+        cells = [cell(name, DEFAULT, n) for n in sizes] + [cell(name, EXACT, n) for n in exact]
         lines.append(f"| {name} | " + " | ".join([*cells, exponent(name)]) + " |")
         if any(key[:2] == (name, EARLIER) for key in by_key):
             earlier = [cell(name, EARLIER, n) for n in sizes]
-            lines.append(f"| {name}, earlier | " + " | ".join(earlier) + " |" * len(sizes))
+            lines.append(f"| {name}, earlier | " + " | ".join(earlier) + " |" * (2 + len(exact)))
     return "\n".join(lines)
 
 
