@@ -155,9 +155,9 @@ def parameters(method: str) -> dict[str, str]:
     if module != "nearfar":
         return {}
     found = getattr(nearfar, name)().get_params()
-    return {
-        key: str(value) for key, value in found.items() if key not in ("random_state", "n_jobs")
-    }
+    # No set has more training rows than are all learned from, whatever `max_rows` is.
+    unused = ("random_state", "n_jobs", "max_rows")
+    return {key: str(value) for key, value in found.items() if key not in unused}
 
 
 def is_stale(line: Line) -> bool:
