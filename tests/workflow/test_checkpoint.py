@@ -415,6 +415,8 @@ main()
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_signals(folder, how):
     endless = ["--method", "nca", "--max-iter", "1000000", "--set", "tol=0", "--no-comparison"]
+    # Validation would end the fit after a few iterations.
+    endless += ["--set", "validation_fraction=None"]
     command = [sys.executable, "-c", START, *LEARN, *endless]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (folder / "kept").exists():
