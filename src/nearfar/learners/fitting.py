@@ -451,17 +451,25 @@ def try_rows(
         with closing(path):
             if given is None:
                 return best_choice([Trial(known.X, part.held_out, prior, path)], learner.patience)
+            last = None
             for last in path:
                 if last[0] >= (given.n_iterations or math.inf):
                     break
-        metric = last[1]
-        if given == Selection() and "warm_start" in learner._defaults and metric.is_linear:
-            # The fit to more rows begins where this one converged.
-            warm = WarmStart(metric)
+        if last is None:
+            raise ValueError("Nothing was learned.")
+        if given == Selection() and "init" in learner._defaults and last[1].is_linear:
+            # The fit to more rows begins at the map to which this one converged.
+            warm = WarmStart(last[1])
         trial = Trial(known.X, part.held_out, prior, iter([last]), any_form=True)
         return replace(best_choice([trial], patience=1), selection=replace(given, start=warm))
 
-    return select_rows(len(X), choose)
+    try:
+        return select_rows(len(X), choose)
+    except NotLinearError:
+        raise
+    except ValueError:
+        # A sample may have nothing to learn from; the fit to all rows says whether they have.
+        return given or Selection()
 
 
 def restrict(data: Data, n_rows: int | None, seed: int, among: Ints | None = None) -> Data:

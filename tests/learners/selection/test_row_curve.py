@@ -1,10 +1,12 @@
 """How many rows to learn from: nested samples, judged on rows that took no part."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import LFDA, LMNN, MLKR, NCA, BoostMetric, MetricBoost, MixtureNCA, SparseNCA
 from nearfar.constraints import RandomTriplets, Supervision
@@ -206,3 +208,16 @@ def test_some_anchors_estimate_the_objective_without_a_bias(points):
     assert exact.points.counted.all()
     error = np.mean(values) - exact.value(exact.points, exact.at.L)[0]
     assert abs(error) < 4 * np.std(values) / np.sqrt(len(values))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("learner", [NCA, BoostMetric, MetricBoost, SparseNCA])
+def test_rows_without_anything_to_learn_end_as_a_fit_to_all_of_them(learner):
+    """Trial fits that fail are no reason for a fit to fail."""
+    X, y = np.zeros((SIZE, 3)), np.arange(SIZE) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        auto = learner(random_state=0).fit(X, y)
+        every = learner(random_state=0, max_rows="all").fit(X, y)
+    assert auto.history_.row_curve == ()
+    assert_array_equal(auto.metric_.transform(X), every.metric_.transform(X))
