@@ -34,7 +34,7 @@ def untouched(Q, X, relevance):
 def test_raises_ndcg_of_new_queries(side, form):
     Q, X, relevance = topic_search(n_queries=4)
     seen, new = relevance.queries[::2], relevance.queries[1::2]
-    adapter = RetrievalAdapter(side=side, form=form).fit(Q, X, relevance.subset(seen))
+    adapter = RetrievalAdapter(side=side, form=form, score="dot").fit(Q, X, relevance.subset(seen))
     assert adapter.chosen_.helps
     assert "rises" in str(adapter.chosen_)
     later = relevance.subset(new)
@@ -47,7 +47,7 @@ def test_noise_leaves_the_vectors_alone():
         rng = np.random.RandomState(seed)
         Q, X = rng.normal(size=(30, 8)), rng.normal(size=(200, 8))
         relevance = Relevance(np.repeat(np.arange(30), 3), rng.permutation(200)[:90])
-        adapter = RetrievalAdapter().fit(Q, X, relevance)
+        adapter = RetrievalAdapter(score="dot").fit(Q, X, relevance)
         n_changed += adapter.chosen_.helps
         if not adapter.chosen_.helps:
             assert str(adapter.chosen_).startswith("Unchanged: no adapter")
@@ -72,7 +72,7 @@ def test_cranfield(data_folder, side):
 
 def test_low_rank_is_judged_beside_the_leading_components():
     Q, X, relevance = topic_search()
-    adapter = RetrievalAdapter(form="low_rank", rank=4).fit(Q, X, relevance)
+    adapter = RetrievalAdapter(form="low_rank", rank=4, score="dot").fit(Q, X, relevance)
     assert adapter.chosen_.helps
     _, axes = np.linalg.eigh(np.cov(X.T))
     leading = axes[:, -4:] @ axes[:, -4:].T
@@ -89,7 +89,9 @@ def test_too_few_queries_leave_the_vectors_alone():
 
 def test_begins_at_the_untouched_score():
     Q, X, relevance = topic_search()
-    strong = RetrievalAdapter(cv=None, start="identity", strength=1e9).fit(Q, X, relevance)
+    strong = RetrievalAdapter(cv=None, start="identity", strength=1e9, score="dot").fit(
+        Q, X, relevance
+    )
     np.testing.assert_allclose(strong.W_, np.eye(8), atol=1e-6)
     weak = RetrievalAdapter(cv=None, start="identity").fit(Q, X, relevance)
     assert not np.allclose(weak.W_, np.eye(8))
@@ -98,7 +100,7 @@ def test_begins_at_the_untouched_score():
 
 def test_begins_at_the_covariance_of_relevant_pairs():
     Q, X, relevance = topic_search()
-    W = RetrievalAdapter(cv=None, strength=1e9).fit(Q, X, relevance).W_
+    W = RetrievalAdapter(cv=None, strength=1e9, score="dot").fit(Q, X, relevance).W_
     apart = (Q[:, None] - X)[relevance.query, relevance.document]
     S = np.cov(apart.T, bias=True)
     S = (S * 8 / np.trace(S) + np.eye(8)) / 2
@@ -109,7 +111,7 @@ def test_begins_at_the_covariance_of_relevant_pairs():
 @pytest.mark.parametrize("side", ["query", "both"])
 def test_inner_products_of_transformed_rows_are_the_score(side):
     Q, X, relevance = topic_search()
-    adapter = RetrievalAdapter(side=side, cv=None).fit(Q, X, relevance)
+    adapter = RetrievalAdapter(side=side, cv=None, score="dot").fit(Q, X, relevance)
     P, D = adapter.transform_queries(Q), adapter.transform_documents(X)
     scores, documents = adapter.kneighbors(Q, X, 5)
     np.testing.assert_allclose(scores, np.sort(P @ D.T, axis=1)[:, :-6:-1])
@@ -151,7 +153,9 @@ def test_forms_have_their_rank():
 
 def test_low_rank_of_both_sides_makes_shorter_vectors():
     Q, X, relevance = topic_search()
-    adapter = RetrievalAdapter(side="both", form="low_rank", rank=3).fit(Q, X, relevance)
+    adapter = RetrievalAdapter(side="both", form="low_rank", rank=3, score="dot").fit(
+        Q, X, relevance
+    )
     P, D = adapter.transform_queries(Q), adapter.transform_documents(X)
     assert P.shape == (len(Q), 3)
     assert D.shape == (len(X), 3)
@@ -163,7 +167,7 @@ def test_grades_are_weights():
     rng = np.random.RandomState(0)
     Q, X = rng.normal(size=(6, 3)), rng.normal(size=(40, 3))
     query, document = np.repeat(np.arange(6), 2), np.arange(12)
-    adapter = RetrievalAdapter(cv=None)
+    adapter = RetrievalAdapter(cv=None, score="dot")
     only = adapter.fit(Q, X, Relevance(query[::2], document[::2])).W_
     mostly = adapter.fit(Q, X, Relevance(query, document, [1e6, 1] * 6)).W_
     equal = adapter.fit(Q, X, Relevance(query, document)).W_
@@ -271,7 +275,7 @@ def spoiled(rows, value):
 )
 def test_bad_input_is_one_sentence(change, message):
     with pytest.raises(ValueError, match=message) as raised:
-        RetrievalAdapter().fit(*change(*topic_search()))
+        RetrievalAdapter(score="dot").fit(*change(*topic_search()))
     assert "\n" not in str(raised.value)
 
 
@@ -352,7 +356,7 @@ class TestTables:
         return pd.DataFrame(rows, columns=names)[names[::order]]
 
     def test_columns_in_another_order_are_refused(self):
-        adapter = RetrievalAdapter(cv=None, max_iter=3)
+        adapter = RetrievalAdapter(cv=None, max_iter=3, score="dot")
         with pytest.raises(ValueError, match="Q and X have different columns, or in another order"):
             adapter.fit(self.table(self.Q), self.table(self.X, -1), self.RELEVANCE)
         adapter.fit(self.table(self.Q), self.table(self.X), self.RELEVANCE)

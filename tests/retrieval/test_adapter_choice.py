@@ -33,7 +33,7 @@ def gains_of_each_query(Q, X, relevance, folds, strength, numbers, blends):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_chooses_the_largest_lower_bound(seed):
     Q, X, relevance = topic_search(n_queries=3, noise=1.0, seed=seed)
-    chosen = RetrievalAdapter(max_iter=9).fit(Q, X, relevance).chosen_
+    chosen = RetrievalAdapter(max_iter=9, score="dot").fit(Q, X, relevance).chosen_
     every = relevance.queries
     folds, apart = _folds(relevance, 5, "all", np.random.RandomState(0))
     strength = X.shape[1] / len(every)

@@ -66,7 +66,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         that changes the scores of documents least.
     rank : int, optional
         By default 64, or half the number of features if that is less.
-    score : {"dot", "cosine"}, default="dot"
+    score : {"cosine", "dot"}, default="cosine"
         The score of the untouched vectors. For vectors of unit length these are the same. "cosine"
         divides vectors by their length first.
     start : {"pairs", "identity"}, default="pairs"
@@ -148,7 +148,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         side: Literal["query", "both"] = "query",
         form: Literal["full", "low_rank", "identity_plus_low_rank"] = "full",
         rank: int | None = None,
-        score: Literal["dot", "cosine"] = "dot",
+        score: Literal["cosine", "dot"] = "cosine",
         start: Literal["pairs", "identity"] = "pairs",
         strength: float | Literal["auto"] = "auto",
         max_iter: int = 12,
@@ -257,7 +257,9 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
     def _corpus(self, Q: Floats, X: Floats, relevance: Relevance, pool: Ints) -> Corpus:
         temperature = _TEMPERATURE * score_spread(Q[relevance.queries], X)
         if not temperature > 0:
-            raise ValueError("All scores of judged queries are equal; check the vectors in Q.")
+            one = Q.shape[1] == 1 and self.score == "cosine"
+            why = 'with n_features = 1, use score="dot"' if one else "check the vectors in Q"
+            raise ValueError(f"All scores of judged queries are equal; {why}.")
         return Corpus(
             Q,
             X,

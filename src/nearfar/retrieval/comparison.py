@@ -104,8 +104,8 @@ def compare_retrieval(
         Queries of the same group are held out together: those about the same document, or by the
         same person. By default, only queries with equal vectors are.
     score : {"cosine", "dot"}, optional
-        What ranks documents for untouched vectors. By default the `score` of the adapters, or inner
-        products.
+        What ranks documents for untouched vectors. By default the `score` of the adapters, or
+        cosines.
     answers : {"all", "seen", "unseen"}, optional
         Which documents will answer searches. With "all", all held-out queries count, and an adapter
         that makes those for unseen documents worse is not recommended. With "seen" or "unseen",
@@ -140,7 +140,7 @@ def compare_retrieval(
     Q, X = checked_vectors(Q, X)
     relevance.check(len(Q), len(X))
     named = _named(adapters, score, answers, random_state)
-    score = _common(named, "score", "dot") if score is None else score
+    score = _common(named, "score", "cosine") if score is None else score
     answers = _common(named, "answers", "all") if answers is None else answers
     rules: dict[str, ParameterRule] = {
         "cv": integer(at_least=2),
@@ -220,7 +220,7 @@ def _named(
     """Return the adapters by name."""
     if adapters is None:
         adapters = RetrievalAdapter(
-            score=score or "dot", answers=answers or "all", random_state=random_state
+            score=score or "cosine", answers=answers or "all", random_state=random_state
         )
     if isinstance(adapters, Mapping):
         named = adapters
