@@ -2,6 +2,7 @@
 
 from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.comparison import compare_retrieval
+from nearfar.retrieval.drift import QueryDrift, query_drift
 from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.readers import (
@@ -18,6 +19,7 @@ from nearfar.retrieval.runs import write_qrels, write_run
 __all__ = [
     "Collection",
     "JudgedRanking",
+    "QueryDrift",
     "Ranking",
     "Relevance",
     "RetrievalAdapter",
@@ -26,6 +28,7 @@ __all__ = [
     "compare_retrieval",
     "from_clicks",
     "from_columns",
+    "query_drift",
     "read_beir",
     "read_qrels",
     "search",
