@@ -165,7 +165,7 @@ def test_the_same_command_gives_the_same_files(run: Any, weights: Floats, adapti
 
 
 def test_mistakes_end_in_one_line(run: Any, fail: Any, weights: Floats, folder: Path) -> None:
-    assert "either --qrels FILE or --beir FOLDER" in fail("adapt", "q.npz", "d.npz")
+    assert "one of --qrels FILE, --beir FOLDER, --clicks FILE" in fail("adapt", "q.npz", "d.npz")
     Path("bad.txt").write_text("0 0 d1 1\n0 0 nothing 1\n")
     text = fail("adapt", "q.npz", "d.npz", "--qrels", "bad.txt")
     assert "bad.txt, line 2 names document 'nothing', which has no vector" in text

@@ -70,6 +70,14 @@ class SearchOptions:
             help="Folder with corpus.jsonl, queries.jsonl and qrels: judgements, ids and texts.",
         ),
     ] = None
+    clicks: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of judgements, a table of clicks: query, document, clicks, impressions, "
+            "and if possible position.",
+        ),
+    ] = None
     ids: Annotated[
         str | None,
         typer.Option("--id", help="Column of ids [default: id, query_id, doc_id and the like]."),
@@ -112,7 +120,7 @@ class SearchOptions:
     @property
     def files(self) -> list[str | Path | None]:
         """The files that are read."""
-        return [self.queries, self.documents, self.qrels]
+        return [self.queries, self.documents, self.qrels, self.clicks]
 
     def read(self, split: str) -> SearchInput:
         """Read vectors and judgements; `split` are the judgements of a BEIR folder to use."""
@@ -121,6 +129,7 @@ class SearchOptions:
             self.documents,
             qrels=self.qrels,
             beir=self.beir,
+            clicks=self.clicks,
             split=split,
             ids=self.ids,
             text=self.text,

@@ -1,13 +1,13 @@
 """Search with judged results: what is relevant, and how good a search is."""
 
 from nearfar.retrieval.adapter import RetrievalAdapter
+from nearfar.retrieval.clicks import from_clicks
 from nearfar.retrieval.comparison import compare_retrieval
 from nearfar.retrieval.drift import QueryDrift, query_drift
 from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.readers import (
     Collection,
-    from_clicks,
     from_columns,
     read_beir,
     read_qrels,

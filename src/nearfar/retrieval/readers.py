@@ -1,7 +1,7 @@
 """Judged searches from files and tables.
 
 `read_beir` reads a folder in the layout of BEIR and MTEB, and `read_qrels` a file of judgements as
-TREC and BEIR write them. `from_clicks` and `from_columns` make judgements from columns.
+TREC and BEIR write them. `from_columns` makes judgements from columns.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from nearfar.retrieval.relevance import Relevance
-from nearfar.runtime.parameters import check_parameters, choice, number
-from nearfar.typing import Array, Ints, Vector
+from nearfar.runtime.parameters import check_parameters, choice
+from nearfar.typing import Array, Ints
 
 Unknown = Literal["raise", "ignore"]
 
@@ -191,70 +190,6 @@ def read_qrels(
     return Relevance(pairs[:, 0], pairs[:, 1], list(grades.values()))
 
 
-def from_clicks(
-    table: Any,
-    *,
-    query_ids: Iterable[Hashable] | None = None,
-    document_ids: Iterable[Hashable] | None = None,
-    smoothing: float = 1.0,
-    min_clicks: float = 1,
-    min_impressions: float = 1,
-) -> Relevance:
-    """Make judgements from how often results were shown and clicked.
-
-    The grade of a document is clicks / (impressions + smoothing), after both are summed over the
-    rows of the table for the same query and document. It is 0 for fewer than `min_clicks`.
-
-    Parameters
-    ----------
-    table : DataFrame or dict of columns
-        With columns `query`, `document`, `clicks` and `impressions`.
-    query_ids, document_ids : iterable, optional
-        Ids of the rows of Q and X. By default the table has row numbers.
-    smoothing : float, default=1
-        Impressions without a click that each document is given in advance.
-    min_clicks : float, default=1
-        A document with fewer clicks is not relevant.
-    min_impressions : float, default=1
-        A document that was shown less often to a query is not judged.
-
-    Examples
-    --------
-    >>> from nearfar.retrieval import from_clicks
-    >>> log = {"query": [0, 0], "document": [4, 7], "clicks": [4, 0], "impressions": [7, 9]}
-    >>> from_clicks(log).grade
-    array([0.5, 0. ])
-    """
-    rules = {name: number(at_least=0) for name in ("smoothing", "min_clicks", "min_impressions")}
-    values = (smoothing, min_clicks, min_impressions)
-    check_parameters(rules, dict(zip(rules, values, strict=True)))
-    names = ("query", "document", "clicks", "impressions")
-    columns: dict[str, Array] = {}
-    for name in names:
-        try:
-            columns[name] = np.asarray(table[name])
-        except Exception as error:
-            raise ValueError(
-                f"The table of clicks has no column {name!r}; "
-                "it needs query, document, clicks and impressions."
-            ) from error
-    queries = _rows_of(columns["query"], query_ids, "query")
-    documents = _rows_of(columns["document"], document_ids, "document")
-    clicks, impressions = (_counts(columns[name], name) for name in names[2:])
-    pairs, place = np.unique(np.column_stack([queries, documents]), axis=0, return_inverse=True)
-    clicks, impressions = (
-        np.bincount(place.ravel(), each).astype(np.float64) for each in (clicks, impressions)
-    )
-    if (clicks > impressions).any():
-        raise ValueError(
-            "A document has more clicks than impressions; count at most one click per impression."
-        )
-    judged = impressions >= max(min_impressions, np.finfo(float).tiny)
-    rate = clicks[judged] / (impressions[judged] + smoothing)
-    grade = np.where(clicks[judged] >= min_clicks, rate, 0.0)
-    return Relevance(pairs[judged, 0], pairs[judged, 1], grade)
-
-
 def from_columns(
     query: Sequence[Hashable],
     positive: Sequence[Hashable],
@@ -292,11 +227,11 @@ def from_columns(
             f"{len(query)} queries, {len(positive)} positive and {len(lists)} negative documents."
         )
     sizes = [len(each) for each in lists]
-    rows = _rows_of(query, query_ids, "query")
+    rows = rows_of(query, query_ids, "query")
     flat = [*positive, *(document for each in lists for document in each)]
     return Relevance(
         np.concatenate([rows, np.repeat(rows, sizes)]),
-        _rows_of(flat, document_ids, "document"),
+        rows_of(flat, document_ids, "document"),
         np.repeat([1.0, 0.0], [len(rows), sum(sizes)]),
     )
 
@@ -363,7 +298,7 @@ def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, f
         yield where, fields[0], fields[-2], max(0.0, grade)
 
 
-def _rows_of(names: Array | Sequence[Hashable], ids: Iterable[Hashable] | None, kind: str) -> Ints:
+def rows_of(names: Array | Sequence[Hashable], ids: Iterable[Hashable] | None, kind: str) -> Ints:
     """Return row numbers: those given, or those of ids."""
     if ids is None:
         rows = np.asarray(names)
@@ -374,16 +309,6 @@ def _rows_of(names: Array | Sequence[Hashable], ids: Iterable[Hashable] | None, 
     plain = names.tolist() if isinstance(names, np.ndarray) else names
     numbers = [_row(rows_by_id, name, kind, f"Row {row}") for row, name in enumerate(plain)]
     return np.array(numbers, dtype=np.intp)
-
-
-def _counts(values: ArrayLike, name: str) -> Vector:
-    try:
-        counts = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"The column {name!r} must have numbers.") from error
-    if not (np.isfinite(counts).all() and (counts >= 0).all()):
-        raise ValueError(f"The column {name!r} must have finite numbers of 0 or more.")
-    return counts
 
 
 def _as_list(documents: Any) -> list[Any]:

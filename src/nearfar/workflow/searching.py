@@ -39,6 +39,7 @@ def adapt(
     documents: object = None,
     judgements: str | PathLike[str] | Relevance | None = None,
     *,
+    clicks: object = None,
     split: str = "train",
     ids: str | None = None,
     text: str | None = None,
@@ -66,6 +67,8 @@ def adapt(
         Vectors. The queries may also be a `SearchInput`, which has everything.
     judgements : path or Relevance
         A file of judgements (TREC, or as in BEIR), a folder of BEIR, or the judgements themselves.
+    clicks : path or DataFrame, optional
+        A table of clicks instead of judgements; see `from_clicks`.
     split : str, default="train"
         Judgements of a folder to use.
     ids, text, vector : str, optional
@@ -125,6 +128,7 @@ def adapt(
                 relevance=relevance,
                 qrels=None if folder else path,
                 beir=path if folder else None,
+                clicks=clicks,
                 split=split,
                 ids=ids,
                 text=text,
