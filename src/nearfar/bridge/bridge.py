@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nearfar.bridge.local import Regions, local, n_regions
 from nearfar.bridge.maps import Centred, Ridge, orthogonal
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.evaluate.intervals import value_interval
@@ -40,6 +41,8 @@ _MOST_SEARCHED = 2000
 # Variance of a mean relative to that of independent items: those held out together share a
 # map. It is what searches have (`evaluate.measures`); `benchmarks/claims_search.py` counts.
 _NOISE = 1.25
+# Rows whose features of regions are held at a time.
+_BLOCK = 1024
 # Ranks to try, relative to the number of features; more would cost a fit each.
 _RANK_SHARES = (1 / 8, 1 / 4, 1 / 2)
 
@@ -49,9 +52,10 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    form : {"auto", "orthogonal", "linear", "low-rank"}, default="auto"
-        A rotation with one scale, ridge regression, or the same with a lower rank. "auto" takes the
-        one that keeps most neighbours of items that are held out for this choice.
+    form : {"auto", "orthogonal", "linear", "low-rank", "local"}, default="auto"
+        A rotation with one scale, ridge regression, the same with a lower rank, or with a
+        correction in each of up to 16 regions. "auto" takes the one that keeps most neighbours of
+        items that are held out for this choice, and "local" only if it keeps more beyond noise.
     n_neighbors : int, default=10
         Neighbours of an item that are counted.
     test_fraction : float, default=0.1
@@ -65,7 +69,7 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     linear_map_ : LinearMap
         The map, learned from all items.
     form_ : str
-        Its form: "orthogonal", "linear", or "low-rank" with its rank.
+        Its form: "orthogonal", "linear", "local", or "low-rank" with its rank.
     recall_ : Recall
         What maps that were learned from the other items keep of the neighbours of the items that
         were held out, with an interval. It is for an index of the size that was searched, and lower
@@ -90,14 +94,14 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
 
     _parameter_rules: dict[str, ParameterRule] = {  # noqa: RUF012
-        "form": choice("auto", "orthogonal", "linear", "low-rank"),
+        "form": choice("auto", "orthogonal", "linear", "low-rank", "local"),
         "n_neighbors": integer(at_least=1),
         "test_fraction": number(above=0.0, below=1.0),
     }
 
     def __init__(
         self,
-        form: Literal["auto", "orthogonal", "linear", "low-rank"] = "auto",
+        form: Literal["auto", "orthogonal", "linear", "low-rank", "local"] = "auto",
         *,
         n_neighbors: int = 10,
         test_fraction: float = 0.1,
@@ -148,12 +152,12 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 test = items[start : start + size][:_MOST_SEARCHED]
                 rest = np.concatenate([items[start + size :], items[:start]])
                 form = self._choose(X, Y, rest, searched)
-                partial = _forms(Centred.of(X[rest], Y[rest]), self.form)[form]()
+                partial = _forms(X[rest], Y[rest], self.form)[form]()
                 neighbors = OldNeighbors(searched, test, self.n_neighbors)
                 shares.append(neighbors.shares(_mapped(partial, X[test])))
             self.recall_ = Recall.of(np.concatenate(shares), self.n_neighbors, len(searched))
             self.form_ = self._choose(X, Y, items, searched)
-            self.linear_map_ = _forms(Centred.of(X, Y), self.form)[self.form_]()
+            self.linear_map_ = _forms(X, Y, self.form)[self.form_]()
         return self
 
     def transform(self, new: ArrayLike) -> Floats:
@@ -173,27 +177,53 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self.linear_map_
 
+    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float32") -> None:
+        """Write `transform` as an ONNX model, from the input "X" to the output "mapped".
+
+        Parameters
+        ----------
+        path : path-like
+        dtype : {"float32", "float64"}, default="float32"
+            Type of the input, the output and the arithmetic. A vector on the border of two regions
+            may be in the other one after rounding.
+        """
+        from nearfar.deploy.formats.onnx import write_onnx
+
+        write_onnx(self.linear_map, path, dtype)
+
+    def to_numpy(self, path: str | os.PathLike[str]) -> None:
+        """Write `transform` for programs without nearfar, as a .py module or as .npz arrays."""
+        from nearfar.deploy.formats.numpy_module import write_numpy
+
+        write_numpy(self.linear_map, path, what="A bridge", use="New vectors become like old ones.")
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the map to a safetensors file with the arrays L and b.
+        """Write the map to a safetensors file with the arrays L and b, and centers of regions.
 
         An existing file is replaced only once the new one is complete.
         """
         check_is_fitted(self)
         arrays = {"L": self.linear_map_.L, "b": self.linear_map_.b}
+        local = bool(self.linear_map_.maps)
+        arrays |= {"centers": self.linear_map_.maps[0].centers} if local else {}
         recall = {name: repr(value) for name, value in vars(self.recall_).items()}
-        header = {"version": "1", "form": self.form_, **recall}
+        header = {"version": "2" if local else "1", "form": self.form_, **recall}
         write_tensors(path, "bridge", arrays, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a bridge that `save` wrote."""
-        with open_tensors(path, "bridge") as file:
-            linear_map, header = LinearMap(file["L"], file["b"]), file.metadata
+        with open_tensors(path, "bridge", versions=(1, 2)) as file:
+            maps = (Regions(file["centers"]),) if "centers" in file else ()
+            linear_map, header = LinearMap(file["L"], file["b"], maps=maps), file.metadata
             value, low, high = (float(header[name]) for name in ("value", "low", "high"))
             # Files of version 0.1 do not say how many vectors were searched.
             numbers = (int(header.get(n, 0)) for n in ("n_items", "n_neighbors", "n_searched"))
             recall, form = Recall(value, low, high, *numbers), header["form"]
-            if linear_map.L.shape[:1] != linear_map.b.shape or linear_map.L.ndim != 2:
+            width = linear_map.n_features
+            if maps:
+                width = len(maps[0].centers) * (width + 1)
+            if linear_map.L.ndim != 2 or linear_map.L.shape != (len(linear_map.b), width):
                 raise ValueError("its arrays do not fit together")
         bridge = cls(n_neighbors=recall.n_neighbors)
         bridge.linear_map_, bridge.form_, bridge.recall_ = linear_map, form, recall
@@ -204,15 +234,20 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Return the form that keeps most neighbours of held-out items, the first of ties."""
         n_held_out = max(2, len(items) // 5)
         held_out, rest = items[:n_held_out][:_MOST_SEARCHED], items[n_held_out:]
-        forms = _forms(Centred.of(new[rest], old[rest]), self.form)
+        forms = _forms(new[rest], old[rest], self.form)
         if len(forms) == 1:
             return next(iter(forms))
         neighbors = OldNeighbors(searched, held_out, self.n_neighbors)
-        recalls = {
-            name: float(neighbors.shares(_mapped(learn(), new[held_out])).mean())
-            for name, learn in forms.items()
+        shares = {
+            name: neighbors.shares(_mapped(learn(), new[held_out])) for name, learn in forms.items()
         }
-        return max(recalls, key=lambda name: recalls[name])
+        linear = [name for name in forms if name != "local"]
+        best = max(linear, key=lambda name: float(shares[name].mean()))
+        if "local" in forms:
+            gain = shares["local"] - shares[best]
+            if gain.mean() > gain.std() / len(gain) ** 0.5:
+                return "local"
+        return best
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -222,8 +257,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _forms(data: Centred, form: str) -> dict[str, Callable[[], LinearMap]]:
+def _forms(new: Floats, old: Floats, form: str) -> dict[str, Callable[[], LinearMap]]:
     """Return what learns a map of each form to be tried, the simplest first."""
+    data = Centred.of(new, old)
     forms: dict[str, Callable[[], LinearMap]] = {}
     if form in ("auto", "orthogonal"):
         forms["orthogonal"] = lambda: orthogonal(data)
@@ -236,6 +272,10 @@ def _forms(data: Centred, form: str) -> dict[str, Callable[[], LinearMap]]:
             forms[f"low-rank {rank}"] = lambda rank=rank: ridge.low_rank(rank)  # type: ignore[misc]
     if form in ("auto", "linear"):
         forms["linear"] = ridge.linear
+    if form in ("auto", "local") and n_regions(len(new)) > 1:
+        forms["local"] = lambda: local(new, old, ridge.linear())
+    if not forms:
+        raise ValueError('Too few items for form="local": at least about 300 are needed.')
     return forms
 
 
@@ -252,7 +292,11 @@ def _with_index(old: Floats, index: ArrayLike) -> Floats:
 
 
 def _mapped(linear_map: LinearMap, vectors: Floats) -> Floats:
-    return np.asarray(vectors @ linear_map.L.T + linear_map.b)
+    if not linear_map.maps:
+        return np.asarray(vectors @ linear_map.L.T + linear_map.b)
+    (regions,) = linear_map.maps
+    parts = np.array_split(vectors, 1 + len(vectors) // _BLOCK)
+    return np.concatenate([regions.features(part) @ linear_map.L.T for part in parts])
 
 
 @dataclass(frozen=True)

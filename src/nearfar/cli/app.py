@@ -41,6 +41,10 @@ COMMANDS = {
     ),
     "show": ("show", "Show a metric: its size, eigenvalues, features and directions."),
     "adapt": ("adapt", "Adapt vectors of queries to judged searches, and say whether it helps."),
+    "bridge": (
+        "bridge",
+        "Map the vectors of a new embedding model to those of an old one, and say what is kept.",
+    ),
     "search-report": (
         "search_report",
         "Write a report on a judged search: how good it is, and what adapting would change.",
@@ -91,7 +95,7 @@ With a table of your own, and labels in a column:
 COMMAND_GROUPS = {
     "Learn": ("learn", "compare", "report", "show"),
     "Use a metric": ("transform", "neighbors", "predict", "verify", "evaluate", "export"),
-    "Search": ("adapt", "search-report"),
+    "Search": ("adapt", "search-report", "bridge"),
     "Ask people": ("ask",),
 }
 EXAMPLES = {
@@ -107,6 +111,7 @@ EXAMPLES = {
     "export": "nearfar export table.safetensors --to onnx --out table.onnx",
     "adapt": "nearfar adapt queries.parquet documents.parquet --qrels judged.qrels",
     "search-report": "nearfar search-report queries.parquet documents.parquet --qrels judged.qrels",
+    "bridge": "nearfar bridge new.parquet old.parquet --index index.parquet --id id",
     "ask": "nearfar ask objects.csv --id name --out judgements.db",
 }
 OPTION_GROUPS = {

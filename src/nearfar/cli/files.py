@@ -113,6 +113,10 @@ def load_metric(path: Path) -> Metric:
             f"{path} is an adapter for searches, not a metric; transform, neighbors, show, export "
             "and search-report take it."
         )
+    if is_bridge(path):
+        raise UserError(
+            f"{path} is a bridge between models, not a metric; transform, show and export take it."
+        )
     return Metric.load(path)
 
 
@@ -121,6 +125,11 @@ def is_adapter(path: Path) -> bool:
     if not path.is_file():
         raise no_file(path)
     return kind_of_file(path) == "adapter"
+
+
+def is_bridge(path: Path) -> bool:
+    """Tell whether a file is a bridge between embedding models."""
+    return kind_of_file(path) == "bridge"
 
 
 def load_adapter(path: Path) -> RetrievalAdapter:

@@ -8,15 +8,21 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from nearfar.bridge import Bridge
 from nearfar.cli import options
-from nearfar.cli.files import is_adapter, load_adapter, load_metric
+from nearfar.cli.files import is_adapter, is_bridge, load_adapter, load_metric
 from nearfar.cli.terminal import UserError, command, say, show_json, show_table
 from nearfar.evaluate.neighbor_votes import RELIABILITY_HEADINGS, Reliability
 from nearfar.metrics.importance import comparable_shares
 from nearfar.metrics.learned_from import stored_threshold, stored_votes
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted
-from nearfar.workflow.description import describe_adapter, describe_columns, describe_metric
+from nearfar.workflow.description import (
+    describe_adapter,
+    describe_bridge,
+    describe_columns,
+    describe_metric,
+)
 
 _FEATURES_SHOWN = 15
 _EIGENVALUES_SHOWN = 10
@@ -44,12 +50,20 @@ def show(
     """Show a metric: its size, eigenvalues, features and directions.
 
     Shares of columns are those of a report: of the mean squared distance between the rows that the
-    metric was learned from. Of an adapter, show what it maps and what its held-out searches gained.
+    metric was learned from. Of an adapter, show what it maps and what its held-out searches gained;
+    of a bridge, what it keeps.
     """
     if columns:
         _show_columns(metric, json)
     elif is_adapter(metric):
         _show_adapter(metric, json)
+    elif is_bridge(metric):
+        bridge = Bridge.load(metric)
+        if json:
+            show_json({"file": str(metric), **describe_bridge(bridge)})
+        else:
+            size = f"{bridge.n_features_in_} features to {len(bridge.linear_map_.b)} coordinates"
+            say(f"{metric}: bridge of form {bridge.form_}, {size}\n{bridge.recall_}")
     else:
         _show_metric(metric, json)
 

@@ -34,7 +34,7 @@ class LinearMap:
     unit_rows : bool
         Whether rows are divided by their length first.
     feature_names : tuple of str or None
-    maps : sequence of LeafMap, PieceMap or None
+    maps : sequence of LeafMap, PieceMap, Regions or None
         What L is applied to: the features of these maps of u, side by side; None stands for u
         itself. Empty if L is applied to u.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -52,14 +51,6 @@ _BATCH_BYTES = 1 << 23
 _BLAS_TILE_ROWS = 1024
 
 
-class _Adapter(Protocol):
-    n_features_in_: int
-
-    def transform_queries(self, Q: Floats) -> Floats: ...
-
-    def transform_documents(self, X: Floats) -> Floats: ...
-
-
 @dataclass(frozen=True)
 class RowMap:
     """A map of rows.
@@ -89,22 +80,24 @@ class RowMap:
         return cls(metric, metric.transform, metric.n_components)
 
     @classmethod
-    def of_adapter(
-        cls, adapter: _Adapter, source: Path, *, documents: bool = False, vector: str | None = None
+    def of_vectors(
+        cls,
+        transform: Callable[[Floats], Floats],
+        n_features: int,
+        source: Path,
+        vector: str | None = None,
     ) -> RowMap:
-        """Return the map of an adapter for the vectors of a file.
+        """Return the map of an adapter or a bridge for the vectors of a file.
 
         Parameters
         ----------
-        adapter : RetrievalAdapter
+        transform : callable
+        n_features : int
+            Length of the vectors.
         source : Path
-        documents : bool, default=False
-            Whether the rows are documents; otherwise they are queries.
         vector : str, optional
             Column of vectors, if several have lists.
         """
-        n_features = adapter.n_features_in_
-        transform = adapter.transform_documents if documents else adapter.transform_queries
         width = transform(np.zeros((1, n_features))).shape[1]
         reader = Metric.identity(n_features)
         if kind_of(source) in TABLES and source.is_file():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nearfar.bridge import Bridge
 from nearfar.columns.examples import ColumnExample, column_examples
 from nearfar.metrics.importance import (
     column_shares,
@@ -103,6 +104,17 @@ def describe_columns(metric: Metric) -> list[ColumnExample]:
     if metric.columns is not None:
         return column_examples(metric.columns)
     return [ColumnExample(name, "number", "") for name in metric.feature_names or ()]
+
+
+def describe_bridge(bridge: Bridge) -> dict[str, Json]:
+    """Return what a bridge maps, and what it keeps."""
+    return {
+        "kind": "bridge",
+        "form": bridge.form_,
+        "n_features": bridge.n_features_in_,
+        "n_components": len(bridge.linear_map_.b),
+        "recall": asdict(bridge.recall_),
+    }
 
 
 def describe_adapter(adapter: RetrievalAdapter) -> dict[str, Json]:
