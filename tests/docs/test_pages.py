@@ -35,6 +35,11 @@ OTHER_NAMES = {
         "_Supervised balance_param sparsity_param output_iter k_genuine k_impostor pairs_valid "
         "y_valid"
     ),
+    "settings of vector stores": (
+        "vector_cosine_ops vector_ip_ops vector_l2_ops array_cosine_distance array_distance "
+        "array_negative_inner_product Cosine Dot Euclid cosinesimil innerproduct l2 l2_norm "
+        "max_inner_product dot_product COSINE IP L2 METRIC_INNER_PRODUCT METRIC_L2 ip halfvec vector"
+    ),
     "extras, in pyproject.toml": "ci",
     "columns and variables of the reader": "emb df remarks",
     "a key of a dictionary that is put together": "training_rows",

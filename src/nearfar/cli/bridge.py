@@ -32,7 +32,9 @@ def bridge(
     ],
     index: Annotated[
         str | None,
-        typer.Option(metavar="SOURCE", callback=spooled, help="All old vectors of the index."),
+        typer.Option(
+            metavar="SOURCE", callback=spooled, help="All old vectors of the index [default: OLD]."
+        ),
     ] = None,
     ids: Annotated[
         str | None, typer.Option("--id", help="Column of ids, by which items are matched.")

@@ -27,7 +27,8 @@ def learn_bridge(
         Vectors of the same items by the new and by the old model. If both have ids, items are
         matched by them; otherwise rows must be in the same order.
     index : path, DataFrame or array, optional
-        All old vectors that will be searched, for the recall in an index of that size.
+        All old vectors that will be searched, for the recall in an index of that size. By default
+        the old vectors, also those of items that have no new one.
     ids, vector : str, optional
         Columns of ids and vectors.
     random_state : int, default=0
@@ -47,6 +48,7 @@ def learn_bridge(
     """
     tables = [read_vectors(each, "document", ids=ids, vector=vector) for each in (new, old)]
     X, Y = (table.vectors for table in tables)
+    searched = Y
     known, others = (table.ids for table in tables)
     if known is not None and others is not None:
         rows = {name: row for row, name in enumerate(others)}
@@ -59,12 +61,11 @@ def learn_bridge(
             f"{tables[0].source} has {len(X)} rows and {tables[1].source} {len(Y)}; give vectors of "
             "the same items, or ids in both files."
         )
-    searched = None
     if index is not None:
         searched = read_vectors(index, "document", ids=ids, vector=vector).vectors
-    else:
+    elif len(searched) == len(X):
         note(
             "the recall is for an index of these items alone; give all old vectors as index if "
-            "there are more.",
+            "there are more."
         )
     return Bridge(random_state=random_state).fit(np.asarray(X), np.asarray(Y), searched)
