@@ -38,7 +38,8 @@ OTHER_NAMES = {
     "settings of vector stores": (
         "vector_cosine_ops vector_ip_ops vector_l2_ops array_cosine_distance array_distance "
         "array_negative_inner_product Cosine Dot Euclid cosinesimil innerproduct l2 l2_norm "
-        "max_inner_product dot_product COSINE IP L2 METRIC_INNER_PRODUCT METRIC_L2 ip halfvec vector"
+        "max_inner_product dot_product COSINE IP L2 METRIC_INNER_PRODUCT METRIC_L2 ip halfvec "
+        "vector"
     ),
     "extras, in pyproject.toml": "ci",
     "columns and variables of the reader": "emb df remarks",

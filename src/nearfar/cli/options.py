@@ -44,8 +44,8 @@ ModelPath = Annotated[
     Path,
     typer.Argument(
         metavar="METRIC",
-        help="Metric file, as written by `nearfar learn`, adapter, by `nearfar adapt`, or bridge, by "
-        "`nearfar bridge`.",
+        help="Metric file, as written by `nearfar learn`, adapter, by `nearfar adapt`, or bridge, "
+        "by `nearfar bridge`.",
     ),
 ]
 Documents = Annotated[

@@ -58,8 +58,8 @@ def learn_bridge(
         X, Y = X[both], Y[[rows[known[row]] for row in both]]
     elif len(X) != len(Y):
         raise TableError(
-            f"{tables[0].source} has {len(X)} rows and {tables[1].source} {len(Y)}; give vectors of "
-            "the same items, or ids in both files."
+            f"{tables[0].source} has {len(X)} rows and {tables[1].source} {len(Y)}; give vectors "
+            "of the same items, or ids in both files."
         )
     if index is not None:
         searched = read_vectors(index, "document", ids=ids, vector=vector).vectors
