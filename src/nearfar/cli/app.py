@@ -115,7 +115,7 @@ EXAMPLES = {
     "ask": "nearfar ask objects.csv --id name --out judgements.db",
 }
 OPTION_GROUPS = {
-    "What is known": "label numbers triplets pairs id group qrels beir ignore-unknown train",
+    "What is known": "label numbers triplets pairs id group qrels beir clicks ignore-unknown train",
     "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
     "columns",
     "Questions": "kind random-share person pictures vectors",
