@@ -19,8 +19,8 @@ from nearfar.bridge.maps import Centred, Ridge
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.typing import Floats, Matrix
 
-# Between the two real models of benchmarks/bridge.py, 16 regions of 6,000 items keep 65 to 66 % of the
-# neighbours, one linear map 58 to 60 %. With fewer items in a region there is nothing to gain.
+# Between the two real models of benchmarks/bridge.py, 16 regions of 6,000 items keep 65 to 66 % of
+# the neighbours, one linear map 58 to 60 %. With fewer items in a region, little is gained.
 _MOST_REGIONS, _ITEMS_OF_REGION = 16, 100
 
 
