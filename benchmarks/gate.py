@@ -229,10 +229,14 @@ def table(rows: list[Row]) -> str:
             ]
             cells = [f"{sum(r['exit'] == code for r in some)}" for code in (0, 3, 4)]
             lines.append(f"| {name} | {truth} | {len(some)} | {' | '.join(cells)} |")
-    refused = sum(row["refused"] for row in rows)
+    not_better = [row["exit"] == 0 for row in rows if row["gain"] <= row["smallest"]]
+    not_worse = [row["exit"] == 4 for row in rows if row["gain"] >= -row["smallest"]]
+    refused = [row["refused"] for row in rows]
     lines += [
         "",
-        f"Data of which a tenth was learned from were refused {refused} of {len(rows)} times.",
+        f'False "better": {sum(not_better)} of {len(not_better)}. False "worse": '
+        f"{sum(not_worse)} of {len(not_worse)}. Data of which a tenth was learned from were "
+        f"refused {sum(refused)} of {len(refused)} times.",
     ]
     return "\n".join(lines)
 

@@ -334,10 +334,10 @@ def search_headline(
     figures += " on searches it has not seen" if unseen else f" on these {cases}"
     expected = f"Expected gain {write_gain(gain.gain, gain.low, gain.high)}, {CORRECTED}."
     sure, worse = probability_text(gain.probability), probability_text(harm)
-    keep, doubt = "Keep the untouched vectors.", f" (better: {sure})"
+    keep, doubt = "Keep the untouched vectors.", ""
     if old != "untouched":
         helps, probably, harms = "Better", "Probably better", "Worse"
-        keep, doubt = f"Keep {old}.", f" (better: {sure}, worse: {worse})"
+        keep, doubt = f"Keep {old}.", f" (worse: {worse})"
     if lowered:
         return (
             f"{keep} {figures}, but searches for documents that it has not learned from become "
@@ -348,8 +348,10 @@ def search_headline(
     return {
         Category.CLEARLY_BETTER: f"{helps}: {figures} ({category}: {sure}). {expected}",
         Category.PROBABLY_BETTER: f"{probably}: {figures} ({category}: {sure}). {expected}",
-        Category.CANNOT_TELL: (f"These {cases} cannot tell{which}: {figures}{doubt}. {expected}"),
-        Category.SAME: f"No clear gain{which}: {figures}{doubt * (old != 'untouched')}. {keep}",
+        Category.CANNOT_TELL: (
+            f"These {cases} cannot tell{which}: {figures} (better: {sure}). {expected}"
+        ),
+        Category.SAME: f"No clear gain{which}: {figures}{doubt}. {keep}",
         Category.WORSE: f"{harms}: {figures} (clearly worse: {worse}). {keep}",
     }[category]
 

@@ -175,10 +175,11 @@ def adapt(
             adapted.seconds = time.perf_counter() - start
             if learner.chosen_.helps:
                 adapted.adapter = learner
-                if (found := adapted.verdict) is not None and learner.provenance_ is not None:
+                made, found = getattr(learner, "provenance_", None), adapted.verdict
+                if made is not None and found is not None:
                     figures = f"{found.measure} {found.before:.3f} -> {found.after:.3f}"
                     text = f"{found.category}, {figures} on searches that were held out"
-                    learner.provenance_ = replace(learner.provenance_, verdict=text)
+                    learner.provenance_ = replace(made, verdict=text)
             else:
                 note(str(learner.chosen_))
     adapted.notes = notes
