@@ -3,9 +3,10 @@
 A pair of versions is one of five: the new one learned from four times as many judgements or rows,
 from a quarter, from as many others, or it is the old one with little or much noise. Versions that
 are learned share no judged query or row. The gate sees a sample that neither has learned from. The
-truth is the difference on a much larger one: new queries of SciFact, or fresh ones of generated searches;
-further tables of the same size, as votes depend on it; further pairs. A difference counts as better
-or worse if it makes a practical difference (`gains.smallest_gain`), and as the same otherwise.
+truth is the difference on a much larger one: new queries of SciFact, or fresh ones of generated
+searches; further tables of the same size, as votes depend on it; further pairs. A difference counts
+as better or worse if it makes a practical difference (`gains.smallest_gain`), and as the same
+otherwise.
 
 The gate is also asked about data of which a tenth was learned from, and must refuse.
 

@@ -87,8 +87,7 @@ def gate(
     --------
     >>> import tempfile
     >>> import numpy as np
-    >>> from nearfar import Metric
-    >>> from nearfar.workflow.gating import gate
+    >>> from nearfar import Metric, gate
     >>> X = np.random.default_rng(0).normal(size=(200, 5))
     >>> y = X[:, 0] > 0
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -125,6 +124,18 @@ class Gated(SearchVerdict):
         What to know beside the verdict.
 
     The others are those of `SearchVerdict`, with the old version in place of untouched vectors.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from nearfar import Metric, gate
+    >>> X = np.random.default_rng(0).normal(size=(200, 5))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Metric.identity(5).save(f"{folder}/same")
+    ...     found = gate(f"{folder}/same", f"{folder}/same", table=X, label=X[:, 0] > 0)
+    >>> found.outcome, found.category
+    ('same', 'no difference that matters')
     """
 
     cases: str = "searches"
