@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,7 @@ def searches(
         return RetrievalAdapter(random_state=0).fit(Q, X, relevance.subset(queries))
 
     def noisy(adapter: RetrievalAdapter, size: float) -> RetrievalAdapter:
-        other = RetrievalAdapter(random_state=0)
-        vars(other).update(vars(adapter))
+        other = copy(adapter)
         other.W_ = adapter.W_ + size * rng.normal(size=adapter.W_.shape) / len(adapter.W_) ** 0.5
         other.chosen_ = replace(adapter.chosen_, helps=True)
         other._set_maps(None)
