@@ -10,6 +10,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# The time in files: the same data and seed give the same bytes.
+os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600")
+
 import numpy as np
 import pytest
 from hypothesis import settings

@@ -62,6 +62,8 @@ from nearfar.tables import Table as Table
 from nearfar.tables import TableError as TableError
 from nearfar.tables import read_table as read_table
 from nearfar.verification import PairVerifier as PairVerifier
+from nearfar.workflow.gating import Gated as Gated
+from nearfar.workflow.gating import gate as gate
 from nearfar.workflow.learning import Learned as Learned
 from nearfar.workflow.learning import learn as learn
 from nearfar.workflow.searching import Adapted as Adapted

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import nearfar
 from nearfar import (
     ForestMetric,
     GatedMetric,
@@ -225,3 +226,20 @@ def test_negative_shares_are_explained(run, folder):
     shown = run("show", "t.safetensors").stdout
     assert "-" in shown[shown.index("share %") : shown.index("Leading")]
     assert "negative share cancels differences in others" in shown
+
+
+def test_where_a_file_comes_from(run, document, folder):
+    options = ["--label", "species", "--drop", "name", "--method", "lda", "--folds", 2]
+    run("learn", "iris.csv", *options, "--out", "learned.safetensors")
+    made = document("show", "learned.safetensors")["provenance"]
+    assert (made["made"], made["data"]) == ("2026-01-01T00:00:00Z", {"rows": 150})
+    last, verdict = run("show", "learned.safetensors").stdout.splitlines()[-2:]
+    assert last == (
+        f"Made {made['made']} by nearfar {nearfar.__version__} from 150 rows "
+        f"(fingerprint {made['fingerprint']})."
+    )
+    assert verdict == f"Verdict: {made['verdict']}"
+    assert "(LDA, 150 rows)" in verdict
+    # Files of before do not say.
+    assert document("show", "metric.safetensors")["provenance"] is None
+    assert "Made" not in run("show", "metric.safetensors").stdout

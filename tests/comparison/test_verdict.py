@@ -8,7 +8,7 @@ import pytest
 
 from nearfar.comparison import Category, MethodResult, default_methods
 from nearfar.comparison.gains import Gain
-from nearfar.comparison.verdict import Verdict, categorise
+from nearfar.comparison.verdict import Verdict, categorise, categorise_change
 from nearfar.comparison.verdict_wording import reported_search, reported_sentence, search_headline
 
 
@@ -28,6 +28,39 @@ def test_a_probability_decides(probability, expected):
     assert categorise(probability, worse=True) is Category.WORSE
     promising = expected not in (Category.CANNOT_TELL, Category.SAME)
     assert categorise(probability, promising=False) is (expected if promising else Category.SAME)
+
+
+@pytest.mark.parametrize(
+    ("rise", "probability", "harm", "of_unseen", "expected"),
+    [
+        (0.1, 0.95, 0.0, 0.0, Category.CLEARLY_BETTER),
+        (0.1, 0.75, 0.0, 0.74, Category.PROBABLY_BETTER),
+        (0.1, 0.95, 0.0, 0.75, Category.CANNOT_TELL),
+        (0.1, 0.95, 0.0, 0.95, Category.WORSE),
+        (0.1, 0.5, 0.96, 0.0, Category.CANNOT_TELL),
+        (0.0, 0.95, 0.95, 0.95, Category.SAME),
+        (-0.1, 0.9, 0.94, 0.0, Category.SAME),
+        (-0.1, 0.0, 0.95, 0.0, Category.WORSE),
+    ],
+)
+def test_a_change_may_be_worse(rise, probability, harm, of_unseen, expected):
+    assert categorise_change(rise, probability, harm, of_unseen) is expected
+
+
+def test_words_of_a_new_version():
+    gain, figures = Gain(0.01, -0.002, 0.02, 0.6), "AUC 0.900 -> 0.910"
+    words = {"unseen": False, "old": "the old version", "cases": "pairs"}
+    assert search_headline(Category.CANNOT_TELL, "new", figures, gain, 0.1, **words) == (
+        "These pairs cannot tell: AUC 0.900 -> 0.910 on these pairs (better: 60 %). "
+        "Expected gain 0.010 (-0.002 to 0.020), corrected for chance."
+    )
+    assert search_headline(Category.SAME, "new", figures, gain, 0.3, **words) == (
+        "No clear gain: AUC 0.900 -> 0.910 on these pairs (worse: 30 %). Keep the old version."
+    )
+    lowered = search_headline(Category.WORSE, "new", figures, gain, 0.3, **words, lowered=True)
+    assert lowered.startswith("Keep the old version. ")
+    assert "--answers" not in lowered
+    assert "answers=" not in lowered
 
 
 def test_a_category_is_its_words():

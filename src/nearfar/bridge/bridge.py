@@ -28,6 +28,7 @@ from nearfar.metrics.learned_from import row_digests
 from nearfar.numerics.missing import refuse_masked
 from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, number
+from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Floats, Ints, Vector
@@ -74,6 +75,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         What maps that were learned from the other items keep of the neighbours of the items that
         were held out, with an interval. It is for an index of the size that was searched, and lower
         in a larger one. ``print(bridge.recall_)`` writes a sentence.
+    provenance_ : Provenance or None
+        When it was learned, by which version and from how much; None if an earlier file does not
+        say.
     n_features_in_ : int
         Number of features of new vectors.
     feature_names_in_ : array of str
@@ -158,6 +162,8 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self.recall_ = Recall.of(np.concatenate(shares), self.n_neighbors, len(searched))
             self.form_ = self._choose(X, Y, items, searched)
             self.linear_map_ = _forms(X, Y, self.form)[self.form_]()
+        numbers = {"items": len(X), "vectors to search": len(searched)}
+        self.provenance_: Provenance | None = Provenance.now(numbers, row_digests(X))
         return self
 
     def transform(self, new: ArrayLike) -> Floats:
@@ -208,6 +214,7 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         arrays |= {"centers": self.linear_map_.maps[0].centers} if local else {}
         recall = {name: repr(value) for name, value in vars(self.recall_).items()}
         header = {"version": "2" if local else "1", "form": self.form_, **recall}
+        header |= self.provenance_.metadata if self.provenance_ is not None else {}
         write_tensors(path, "bridge", arrays, header)
 
     @classmethod
@@ -220,6 +227,7 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             # Files of version 0.1 do not say how many vectors were searched.
             numbers = (int(header.get(n, 0)) for n in ("n_items", "n_neighbors", "n_searched"))
             recall, form = Recall(value, low, high, *numbers), header["form"]
+            provenance = Provenance.read(header)
             width = linear_map.n_features
             if maps:
                 width = len(maps[0].centers) * (width + 1)
@@ -227,7 +235,7 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 raise ValueError("its arrays do not fit together")
         bridge = cls(n_neighbors=recall.n_neighbors)
         bridge.linear_map_, bridge.form_, bridge.recall_ = linear_map, form, recall
-        bridge.n_features_in_ = linear_map.n_features
+        bridge.n_features_in_, bridge.provenance_ = linear_map.n_features, provenance
         return bridge
 
     def _choose(self, new: Floats, old: Floats, items: Ints, searched: Floats) -> str:

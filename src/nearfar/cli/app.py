@@ -41,6 +41,10 @@ COMMANDS = {
     ),
     "show": ("show", "Show a metric: its size, eigenvalues, features and directions."),
     "adapt": ("adapt", "Adapt vectors of queries to judged searches, and say whether it helps."),
+    "gate": (
+        "gate",
+        "Say whether a new version is better than the old one, on data that neither has seen.",
+    ),
     "bridge": (
         "bridge",
         "Map the vectors of a new embedding model to those of an old one, and say what is kept.",
@@ -95,7 +99,7 @@ With a table of your own, and labels in a column:
 COMMAND_GROUPS = {
     "Learn": ("learn", "compare", "report", "show"),
     "Use a metric": ("transform", "neighbors", "predict", "verify", "evaluate", "export"),
-    "Search": ("adapt", "search-report", "bridge"),
+    "Search": ("adapt", "search-report", "gate", "bridge"),
     "Ask people": ("ask",),
 }
 EXAMPLES = {
@@ -111,6 +115,8 @@ EXAMPLES = {
     "export": "nearfar export table.safetensors --to onnx --out table.onnx",
     "adapt": "nearfar adapt queries.parquet documents.parquet --qrels judged.qrels",
     "search-report": "nearfar search-report queries.parquet documents.parquet --qrels judged.qrels",
+    "gate": "nearfar gate old.safetensors new.safetensors --queries queries.parquet "
+    "--documents documents.parquet --qrels gate.qrels",
     "bridge": "nearfar bridge new.parquet old.parquet --index index.parquet --id id",
     "ask": "nearfar ask objects.csv --id name --out judgements.db",
 }

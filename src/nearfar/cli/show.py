@@ -16,7 +16,9 @@ from nearfar.evaluate.neighbor_votes import RELIABILITY_HEADINGS, Reliability
 from nearfar.metrics.importance import comparable_shares
 from nearfar.metrics.learned_from import stored_threshold, stored_votes
 from nearfar.runtime.notes import note
+from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.quoting import counted
+from nearfar.runtime.tensor_file import metadata_of
 from nearfar.workflow.description import (
     describe_adapter,
     describe_bridge,
@@ -66,6 +68,8 @@ def show(
             say(f"{metric}: bridge of form {bridge.form_}, {size}\n{bridge.recall_}")
     else:
         _show_metric(metric, json)
+    if not (json or columns) and (made := Provenance.read(metadata_of(metric))) is not None:
+        say(str(made))
 
 
 def _show_metric(path: Path, json: bool) -> None:

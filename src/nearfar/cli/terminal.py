@@ -3,8 +3,8 @@
 `command` wraps every command; `command_line` is the running one as text, to run again.
 
 Exit codes: 0 success; 2 the request cannot be met; 3 no metric is better than Euclidean distance,
-or no adapter than untouched vectors; 4 the time was too short to tell, or adapting does harm;
-130 interrupted.
+no adapter than untouched vectors, or the new version not than the old one; 4 the time was too short
+to tell, adapting does harm, or the new version is worse; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -284,10 +284,15 @@ class GoalComparison:
         It is 0 if they were tried on nothing in common.
         """
         pair = paired(other, one)
-        if pair is None:
-            return 0.0
-        observed, loss = self._observed(*pair), self.loss(pair[0])
-        return expected_gains([observed], loss, self.measure.spreads, prior_mean=0.0)[0].probability
+        return 0.0 if pair is None else self.gain_over(*pair).probability
+
+    def gain_over(self, other: MethodResult, one: MethodResult) -> Gain:
+        """Return the expected gain of one method over another, if neither is expected to be better.
+
+        Both were tried on the same data.
+        """
+        observed, loss = self._observed(other, one), self.loss(other)
+        return expected_gains([observed], loss, self.measure.spreads, prior_mean=0.0)[0]
 
     def _observed(self, other: MethodResult, one: MethodResult) -> Observed:
         """How much smaller the loss of one method is than another's."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from nearfar.typing import Json
+
+Outcome = Literal["better", "same", "cannot tell", "worse"]
 
 CLEAR, PROBABLE = 0.95, 0.75
 """Probabilities from which a method is clearly and probably better: one in twenty and one in four
@@ -79,12 +82,53 @@ class Verdict:
         """Whether the method is clearly or probably better."""
         return self.category in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
 
+    @property
+    def outcome(self) -> Outcome:
+        """What the difference means, in a word or two."""
+        others: dict[Category, Outcome] = {
+            Category.WORSE: "worse",
+            Category.CANNOT_TELL: "cannot tell",
+        }
+        return "better" if self.helps else others.get(self.category, "same")
+
     def to_dict(self) -> dict[str, Json]:
         """Return the verdict as plain numbers and strings."""
         return vars(self) | {"category": self.category.value}
 
     def __str__(self) -> str:
         return self.headline
+
+
+def categorise_change(
+    rise: float, probability: float, harm: float, harm_of_unseen: float = 0.0
+) -> Category:
+    """Return what a change means, where a loss is sure or not, too.
+
+    Parameters
+    ----------
+    rise : float
+        How much the measure rose.
+    probability, harm : float
+        That the change makes a practical difference for the better, and for the worse.
+    harm_of_unseen : float, default=0.0
+        The same for searches for documents that were not learned from, which must not lose.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.verdict import categorise_change
+    >>> categorise_change(0.1, 0.97, 0.0), categorise_change(-0.1, 0.0, 0.97)
+    ('clearly better', 'worse')
+    >>> categorise_change(0.1, 0.97, 0.0, harm_of_unseen=0.8)
+    'too few rows to tell'
+    """
+    worse = rise < 0 and harm >= CLEAR
+    if rise <= 0 and not worse:
+        return Category.SAME
+    category = categorise(probability, worse=worse)
+    if harm_of_unseen >= CLEAR:
+        return Category.WORSE
+    better = category in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
+    return Category.CANNOT_TELL if better and harm_of_unseen >= PROBABLE else category
 
 
 def categorise(probability: float, *, promising: bool = True, worse: bool = False) -> Category:

@@ -1,12 +1,13 @@
 """The sentences of verdicts: on metrics, on searches, and in reports.
 
 Every sentence that says whether something helps is here. `Wording` has those on metrics,
-`search_headline` those on searches; reports have shorter ones beside their two numbers.
+`search_headline` those on searches and new versions; reports have shorter ones beside their two
+numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED
@@ -14,7 +15,7 @@ from nearfar.comparison.gains import Gain
 from nearfar.comparison.method_results import MethodResult, paired
 from nearfar.comparison.verdict import Category
 from nearfar.evaluate.class_errors import ClassError, LargestClass
-from nearfar.evaluate.measures import Measure
+from nearfar.evaluate.measures import NDCG, Measure
 from nearfar.runtime.option_names import option
 
 CORRECTED = "corrected for chance"
@@ -295,8 +296,11 @@ def search_headline(
     alone: bool = True,
     unseen: bool = True,
     lowered: bool = False,
+    old: str = "untouched",
+    cases: str = "searches",
+    write_gain: Callable[[float, float, float], str] = NDCG.write_gain,
 ) -> str:
-    """Say whether to search with adapted vectors.
+    """Say whether to search with adapted vectors, or to use a new version.
 
     Parameters
     ----------
@@ -314,6 +318,12 @@ def search_headline(
         Whether it did not learn from these queries.
     lowered : bool, default=False
         Whether it is better on the whole, but worse for documents that it has not learned from.
+    old : str, default="untouched"
+        What it is compared with.
+    cases : str, default="searches"
+        What was tested.
+    write_gain : callable, optional
+        Writes a gain and its interval.
     """
     if category is Category.NOTHING:
         return f"Nothing to compare: {figures} with untouched vectors."
@@ -321,22 +331,28 @@ def search_headline(
     if not alone:
         helps = probably = f"Use {name}"
         harms, which = f"Adapting does harm ({name})", f" ({name})"
-    figures += " on searches it has not seen" if unseen else " on these searches"
-    expected = f"Expected gain {gain.gain:z.3f} ({gain.low:z.3f} to {gain.high:z.3f}), {CORRECTED}."
-    sure, keep = probability_text(gain.probability), "Keep the untouched vectors."
+    figures += " on searches it has not seen" if unseen else f" on these {cases}"
+    expected = f"Expected gain {write_gain(gain.gain, gain.low, gain.high)}, {CORRECTED}."
+    sure, worse = probability_text(gain.probability), probability_text(harm)
+    keep, doubt = "Keep the untouched vectors.", ""
+    if old != "untouched":
+        helps, probably, harms = "Better", "Probably better", "Worse"
+        keep, doubt = f"Keep {old}.", f" (worse: {worse})"
     if lowered:
         return (
             f"{keep} {figures}, but searches for documents that it has not learned from become "
-            f"worse{which}. If there will be no such searches, use {option('answers', 'seen')}."
+            f"worse{which}."
+            + f" If there will be no such searches, use {option('answers', 'seen')}."
+            * (old == "untouched")
         )
     return {
         Category.CLEARLY_BETTER: f"{helps}: {figures} ({category}: {sure}). {expected}",
         Category.PROBABLY_BETTER: f"{probably}: {figures} ({category}: {sure}). {expected}",
         Category.CANNOT_TELL: (
-            f"These searches cannot tell{which}: {figures} (better: {sure}). {expected}"
+            f"These {cases} cannot tell{which}: {figures} (better: {sure}). {expected}"
         ),
-        Category.SAME: f"No clear gain{which}: {figures}. {keep}",
-        Category.WORSE: f"{harms}: {figures} (clearly worse: {probability_text(harm)}). {keep}",
+        Category.SAME: f"No clear gain{which}: {figures}{doubt}. {keep}",
+        Category.WORSE: f"{harms}: {figures} (clearly worse: {worse}). {keep}",
     }[category]
 
 

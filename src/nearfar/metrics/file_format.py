@@ -21,8 +21,8 @@ version 7, "maps" is a JSON list of what comes before L, side by side: "linear" 
 themselves, "leaves" for a forest (`nearfar.metrics.leaf_map`), "pieces" for columns in pieces
 (`nearfar.metrics.piece_map`), or a kernel as in version 2. All
 other metadata is the caller's; the command line keeps the spreads of the features
-("feature_spreads"), their shares ("importance"), digests of rows ("learned_from") and a threshold
-for pairs ("threshold") there, as JSON.
+("feature_spreads"), their shares ("importance"), digests of rows ("learned_from"), a threshold for
+pairs ("threshold") and where the file comes from ("provenance") there, as JSON.
 """
 
 from __future__ import annotations

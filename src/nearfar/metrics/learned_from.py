@@ -2,7 +2,7 @@
 
 They are JSON in the metadata of the file: the spreads of the features, their shares of distances
 ("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, what
-was stated of the metric, and a threshold for pairs.
+was stated of the metric, a threshold for pairs, and where the file comes from ("provenance").
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from nearfar.metrics.importance import (
 )
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
+from nearfar.runtime.provenance import Provenance
 from nearfar.typing import Array, Floats, Ints, Json, Vector
 
 T = TypeVar("T")
@@ -110,11 +111,14 @@ class Stated:
         Smaller is better.
     text : str
         The figure in words.
+    category : str
+        What the verdict calls it; empty without a comparison.
     """
 
     measure: str
     loss: float
     text: str
+    category: str = ""
 
 
 def save_learned(
@@ -125,11 +129,15 @@ def save_learned(
     stated: Stated | None = None,
 ) -> None:
     """Write a metric that was learned from X, with the spreads and shares of the features."""
-    kept = np.unique(row_digests(X))[:_DIGESTS].tolist()
+    digests = row_digests(X)
+    kept = np.unique(digests)[:_DIGESTS].tolist()
+    verdict = "" if stated is None else ", ".join(filter(None, (stated.category, stated.text)))
+    provenance = Provenance.now({"rows": len(X)}, digests, verdict)
     most = max(_DIGESTS, _FIGURE_VALUES // max(1, X.shape[1]))
     if len(X) > most:
         X = X[np.sort(np.random.RandomState(0).permutation(len(X))[:most])]
     metadata = {"learned_from": json.dumps([f"{digest:012x}" for digest in kept])}
+    metadata |= provenance.metadata
     if stated is not None:
         metadata["stated"] = json.dumps(asdict(stated))
     if votes is not None:
@@ -159,15 +167,19 @@ def share_learned_from(path: Path, X: Floats) -> float:
     If the file has digests of a sample only, it is estimated from the rows whose digests would be
     in the sample.
     """
+    stored, rows = stored_digests(path), row_digests(X)
+    if len(stored) >= _DIGESTS:
+        rows = rows[rows <= stored.max()]
+    return float(np.isin(rows, stored).mean()) if len(rows) else 0.0
+
+
+def stored_digests(path: Path) -> Ints:
+    """Return the digests of rows that a metric was learned from; none if its file has none."""
 
     def digests(value: Json) -> list[int]:
         return [int(_text(each), 16) for each in _list(value)]
 
-    stored = np.array(_stored(path, "learned_from", digests) or [], dtype=np.int64)
-    rows = row_digests(X)
-    if len(stored) >= _DIGESTS:
-        rows = rows[rows <= stored.max()]
-    return float(np.isin(rows, stored).mean()) if len(rows) else 0.0
+    return np.array(_stored(path, "learned_from", digests) or [], dtype=np.int64)
 
 
 def note_learned_rows(path: Path, X: Floats) -> None:

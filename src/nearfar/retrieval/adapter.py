@@ -38,6 +38,7 @@ from nearfar.runtime.parameters import (
     number,
     optional,
 )
+from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Array, Floats, Ints, Matrix
@@ -104,6 +105,9 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         apart. ``print(chosen_)`` writes sentences.
     learned_queries_, learned_documents_ : array of int
         Digests of the queries that it was learned from, and of their relevant documents.
+    provenance_ : Provenance or None
+        When it was learned, by which version and from how much; None if an earlier file does not
+        say.
     history_ : History
         Iterations of the last fit; empty if nothing was learned.
     temperature_ : float
@@ -204,6 +208,9 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         known = np.unique(relevance.document[relevance.relevant])
         self.learned_queries_ = row_digests(queries[relevance.queries])
         self.learned_documents_ = row_digests(documents[known])
+        learned = np.concatenate([self.learned_queries_, self.learned_documents_])
+        numbers = {"queries": len(self.learned_queries_), "documents": len(documents)}
+        self.provenance_: Provenance | None = Provenance.now(numbers, learned)
         return self
 
     def _fit_html(self) -> str:
@@ -377,8 +384,9 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         """Write the adapter to one safetensors file, readable in any language.
 
         Its arrays (float64) are W, and center and whitening if both tables are whitened; queries
-        and documents (int64) are digests of what it was learned from. Its metadata are "format" and
-        "version", and the JSON of the parameters and of what held-out queries chose, in "state".
+        and documents (int64) are digests of what it was learned from. Its metadata are "format",
+        "version", "provenance", and the JSON of the parameters and of what held-out queries chose,
+        in "state".
         """
         check_is_fitted(self)
         arrays: dict[str, Array] = {"W": self.W_}
@@ -393,7 +401,9 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
             "chosen": asdict(self.chosen_),
             "temperature": self.temperature_,
         }
-        write_tensors(path, "adapter", arrays, {"version": "1", "state": json.dumps(state)})
+        header = {"version": "1", "state": json.dumps(state)}
+        header |= self.provenance_.metadata if self.provenance_ is not None else {}
+        write_tensors(path, "adapter", arrays, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -417,6 +427,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
             if not (square and whole and finite):
                 raise ValueError("its arrays do not fit together")
             state = json.loads(file.metadata["state"])
+            provenance = Provenance.read(file.metadata)
         try:
             parameters, chosen = state["parameters"], state["chosen"]
             if parameters.pop("groups", "query") == "document":  # a file of version 0.1
@@ -429,7 +440,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
             adapter.temperature_ = float(state["temperature"])
         except (TypeError, LookupError, ValueError) as error:
             raise ValueError(f"{path}: not a valid adapter: {error}.") from error
-        adapter.W_ = arrays["W"]
+        adapter.W_, adapter.provenance_ = arrays["W"], provenance
         none = np.empty(0)
         adapter.learned_queries_ = arrays.get("queries", none).astype(np.int64)
         adapter.learned_documents_ = arrays.get("documents", none).astype(np.int64)

@@ -259,17 +259,18 @@ def _common(named: Mapping[str, Adapter], parameter: str, default: Any) -> Any:
 
 def _not_learned_from(Q: Floats, relevance: Relevance, named: Mapping[str, Adapter]) -> Relevance:
     """Leave out the queries that adapters were learned from which are not fitted again."""
-    learned = [
-        getattr(adapter.estimator, "learned_queries_", np.empty(0))
-        for adapter in named.values()
+    learned = {
+        name: getattr(adapter.estimator, "learned_queries_", np.empty(0))
+        for name, adapter in named.items()
         if isinstance(adapter, FrozenEstimator)
-    ]
+    }
     if not learned:
         return relevance
-    if not all(map(len, learned)):
-        note("it is not known which queries the adapter was learned from.", warning=True)
+    if unknown := [name for name, digests in learned.items() if not len(digests)]:
+        who = "the adapter" if len(learned) == 1 else " and ".join(unknown)
+        note(f"it is not known which queries {who} learned from.", warning=True)
     queries = relevance.queries
-    known = np.isin(row_digests(Q[queries]), np.concatenate(learned))
+    known = np.isin(row_digests(Q[queries]), np.concatenate(list(learned.values())))
     if known.all():
         raise ValueError(
             "The adapter was learned from all of these queries, so that they cannot tell whether "

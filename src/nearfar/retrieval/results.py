@@ -18,9 +18,9 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import t as student
 
-from nearfar.comparison.gains import Gain, Observed, expected_gains, observe_rows
+from nearfar.comparison.gains import PRIOR_MEAN, Gain, Observed, expected_gains, observe_rows
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
-from nearfar.comparison.verdict import CLEAR, EVEN, PROBABLE, Category, Verdict, categorise
+from nearfar.comparison.verdict import EVEN, PROBABLE, Category, Verdict, categorise_change
 from nearfar.comparison.verdict_wording import search_headline
 from nearfar.evaluate.intervals import CONFIDENCE, fit_variance, value_interval
 from nearfar.evaluate.measures import NDCG, JudgedSearches, search_measures
@@ -202,6 +202,8 @@ class SearchComparison(ResultsTable[SearchResult]):
     parts : dict of str to list of SearchResult, optional
         Results of searches for "seen" and for "unseen" documents; the latter may come from other
         folds. Empty if no document was relevant to two queries.
+    prior_mean : float, default=0.5
+        As for `expected_gains`; 0 if neither side is expected to be better.
 
     Attributes
     ----------
@@ -239,6 +241,7 @@ class SearchComparison(ResultsTable[SearchResult]):
         query_names: Sequence[str] | None = None,
         answers: Answers = "all",
         parts: Mapping[str, Sequence[SearchResult]] | None = None,
+        prior_mean: float = PRIOR_MEAN,
     ) -> None:
         self.results = {result.name: result for result in results}
         self.folds, self.headroom, self.n_documents = folds, headroom, n_documents
@@ -251,7 +254,7 @@ class SearchComparison(ResultsTable[SearchResult]):
         self.answers, self.parts = answers, dict(parts or {})
         observed = [self._observed(result, self.untouched) for result in self.adapted]
         loss = 1 - self.untouched.means[self.measure]
-        gains = expected_gains(observed, loss, NDCG.spreads)
+        gains = expected_gains(observed, loss, NDCG.spreads, prior_mean=prior_mean)
         self.gains = {
             result.name: self._of_one_fit(result, gain)
             for result, gain in zip(self.adapted, gains, strict=True)
@@ -386,6 +389,7 @@ class SearchComparison(ResultsTable[SearchResult]):
                 alone=len(self.adapted) == 1,
                 unseen=self.folds is not None,
                 lowered=lowered and after > before,
+                old=self.untouched.name,
             )
             + "".join(
                 f" For {which} documents ({part.n_queries} searches): {part.before:.3f} -> "
@@ -407,15 +411,8 @@ class SearchComparison(ResultsTable[SearchResult]):
         if result is self.untouched:
             return Category.NOTHING
         before, after = (each.means[self.measure] for each in (self.untouched, result))
-        worse = after < before and self.harms[result.name] >= CLEAR
-        if after <= before and not worse:
-            return Category.SAME
-        category = categorise(self.gains[result.name].probability, worse=worse)
-        harm = self._harm_of_unseen(result)
-        if harm >= CLEAR:
-            return Category.WORSE
-        better = category in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
-        return Category.CANNOT_TELL if better and harm >= PROBABLE else category
+        probability, harm = self.gains[result.name].probability, self.harms[result.name]
+        return categorise_change(after - before, probability, harm, self._harm_of_unseen(result))
 
     def _harm_of_unseen(self, result: SearchResult) -> float:
         """How sure it is that searches for unseen documents lose; 0 if that does not matter."""

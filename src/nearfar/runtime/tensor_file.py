@@ -80,12 +80,17 @@ def with_sorted_metadata(content: memoryview) -> tuple[bytes, bytes, memoryview]
 
 def kind_of_file(path: str | os.PathLike[str]) -> str | None:
     """Return what a file holds, such as "metric" or "adapter"; None if it is not nearfar's."""
+    name = metadata_of(path).get("format", "")
+    return name.removeprefix(_FORMAT) if name.startswith(_FORMAT) else None
+
+
+def metadata_of(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the text in a file of any kind; nothing if it cannot be read."""
     try:
         with safe_open(path, framework="numpy") as tensors:
-            name: str = (tensors.metadata() or {}).get("format", "")
+            return dict(tensors.metadata() or {})
     except (SafetensorError, OSError):
-        return None
-    return name.removeprefix(_FORMAT) if name.startswith(_FORMAT) else None
+        return {}
 
 
 @contextmanager

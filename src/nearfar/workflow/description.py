@@ -28,6 +28,8 @@ from nearfar.metrics.learned_from import (
 from nearfar.metrics.metric import Metric
 from nearfar.plots import eigenvalues
 from nearfar.retrieval import RetrievalAdapter
+from nearfar.runtime.provenance import Provenance
+from nearfar.runtime.tensor_file import metadata_of
 from nearfar.typing import Json, Vector
 
 
@@ -39,7 +41,7 @@ def describe_metric(path: Path) -> dict[str, Json]:
     """
     metric = Metric.load(path)
     spreads, threshold, votes = stored_spreads(path), stored_threshold(path), stored_votes(path)
-    columns = several_features(metric)
+    columns, made = several_features(metric), Provenance.read(metadata_of(path))
     parts: list[Json] = [
         _part(part, importance, spreads, columns)
         for part, importance in zip(metric.parts, stored_importance(path, metric), strict=True)
@@ -48,6 +50,7 @@ def describe_metric(path: Path) -> dict[str, Json]:
     return {
         "file": str(path),
         "gated": len(metric.parts) > 1,
+        "provenance": asdict(made) if made else None,
         "standardised": spreads is not None,
         "columns": None if metric.columns is None else json.loads(metric.columns.to_json()),
         "threshold": None if threshold is None else asdict(threshold) | {"value": value},
@@ -114,6 +117,7 @@ def describe_bridge(bridge: Bridge) -> dict[str, Json]:
         "n_features": bridge.n_features_in_,
         "n_components": len(bridge.linear_map_.b),
         "recall": asdict(bridge.recall_),
+        "provenance": asdict(bridge.provenance_) if bridge.provenance_ else None,
     }
 
 
@@ -128,6 +132,7 @@ def describe_adapter(adapter: RetrievalAdapter) -> dict[str, Json]:
         "score": adapter.score,
         "side": adapter.side,
         "chosen": asdict(adapter.chosen_),
+        "provenance": asdict(adapter.provenance_) if adapter.provenance_ else None,
         "change": change,
         "singular_values": values.tolist(),
     }

@@ -326,7 +326,7 @@ class Learned:
                 return None
             loss = goal.loss(own[0])
             label, figure = goal.measure.label, goal.measure.write(goal.measure.value(loss))
-            return Stated(label, loss, f"{label} {figure} {of}")
+            return Stated(label, loss, f"{label} {figure} {of}", goal.category(own[0]))
         if (expected := self.fit.expected) is None:
             return None
         figure = expected.registered.write(expected.value)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal
 
 from sklearn.frozen import FrozenEstimator
 
-from nearfar.comparison import Category
+from nearfar.comparison.verdict import Outcome
 from nearfar.retrieval import (
     Relevance,
     RetrievalAdapter,
@@ -30,8 +30,6 @@ from nearfar.workflow.fitting import Progress, convergence_notes, no_progress
 
 # Part of the time budget for the comparison; the fit to all searches takes about one more fold.
 _COMPARISON_SHARE = 0.7
-
-Outcome = Literal["better", "same", "cannot tell", "worse"]
 
 
 def adapt(
@@ -177,6 +175,11 @@ def adapt(
             adapted.seconds = time.perf_counter() - start
             if learner.chosen_.helps:
                 adapted.adapter = learner
+                made, found = getattr(learner, "provenance_", None), adapted.verdict
+                if made is not None and found is not None:
+                    figures = f"{found.measure} {found.before:.3f} -> {found.after:.3f}"
+                    text = f"{found.category}, {figures} on searches that were held out"
+                    learner.provenance_ = replace(made, verdict=text)
             else:
                 note(str(learner.chosen_))
     adapted.notes = notes
@@ -242,13 +245,9 @@ class Adapted:
         searches, those that its fit held out agree. "same" are also vectors that a fit leaves
         unchanged.
         """
-        category = None if self.verdict is None else self.verdict.category
-        if category is Category.WORSE:
-            return "worse"
-        if category is Category.CANNOT_TELL:
-            return "cannot tell"
+        outcome: Outcome = "better" if self.verdict is None else self.verdict.outcome
         unchanged = self.seconds is not None and self.adapter is None
-        return "same" if self.refused or unchanged else "better"
+        return "same" if outcome == "better" and unchanged else outcome
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the adapter to a file."""

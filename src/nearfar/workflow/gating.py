@@ -1,0 +1,243 @@
+"""`gate`: whether a new version of an adapter or a metric is better than the old one.
+
+Both are tried on the same searches, rows, triplets or pairs, from which neither was learned. What
+is compared is the difference of each; the rule is that of all verdicts, with no side expected to be
+better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+
+from nearfar.comparison.compared_methods import baseline_metrics
+from nearfar.comparison.goal_verdict import compare_losses
+from nearfar.comparison.scoring import score_distance, score_numbers
+from nearfar.comparison.verdict import EVEN, categorise_change
+from nearfar.comparison.verdict_wording import described, search_headline
+from nearfar.constraints import Pairs, Triplets
+from nearfar.evaluate.measures import HeldOutJudgements, measure_of
+from nearfar.evaluate.overlap import OverlappingJudgements
+from nearfar.metrics.learned_from import row_digests, stored_digests
+from nearfar.metrics.metric import Metric
+from nearfar.retrieval import RetrievalAdapter, SearchComparison, compare_retrieval
+from nearfar.retrieval.results import UNTOUCHED, SearchResult, SearchVerdict
+from nearfar.retrieval.search_input import SearchInput, read_search
+from nearfar.runtime.notes import Note, collecting_notes, note
+from nearfar.tables.reader import listed
+from nearfar.tables.reading import read_table
+from nearfar.tables.table import Table
+from nearfar.typing import Vector
+from nearfar.workflow.prediction_table import best_neighbors
+
+_OLD, _NEW = "the old version", "the new version"
+_GOALS = {"labels": "classification", "numbers": "regression"}
+
+
+def gate(
+    old: str | PathLike[str],
+    new: str | PathLike[str],
+    queries: object = None,
+    documents: object = None,
+    *,
+    table: object = None,
+    k: int = 10,
+    n_neighbors: int | None = None,
+    **reading: Any,
+) -> Gated:
+    """Say whether a new version is better than the old one, on data that neither has seen.
+
+    Adapters are compared by nDCG@k of judged searches. Metrics are compared by the error of votes
+    of the nearest other rows, by the R² of their means, or by triplets or the AUC of pairs.
+
+    Parameters
+    ----------
+    old, new : path
+        Files of two adapters, or of two metrics. The old one may be "untouched": vectors without
+        an adapter, or the best of Euclidean and cosine distance.
+    queries, documents : path, DataFrame or array, optional
+        Vectors of judged searches, for adapters.
+    table : path, DataFrame or array, optional
+        Rows, for metrics.
+    k : int, default=10
+        Number of results that count.
+    n_neighbors : int, optional
+        Neighbours that vote. By default, as many as the file of each metric says.
+    **reading
+        Where judgements are, for `read_search`: qrels, relevance, ids, vector, ignore_unknown. What
+        is known of rows, for `read_table`: label, pairs or triplets, ids, drop, numbers.
+
+    Returns
+    -------
+    Gated
+        Prints as sentences.
+
+    Raises
+    ------
+    ValueError
+        If a version was learned from some of the data.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from nearfar import Metric, gate
+    >>> X = np.random.default_rng(0).normal(size=(200, 5))
+    >>> y = X[:, 0] > 0
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Metric.identity(5).save(f"{folder}/old")
+    ...     Metric([[1.0, 0, 0, 0, 0]]).save(f"{folder}/new")
+    ...     found = gate(f"{folder}/old", f"{folder}/new", table=X, label=y)
+    >>> found.outcome, found.n
+    ('better', 200)
+    """
+    files = {_OLD: Path(fspath(old)), _NEW: Path(fspath(new))}
+    if fspath(old) == UNTOUCHED:
+        del files[_OLD]
+    if (queries is None) == (table is None):
+        raise ValueError("Give queries and documents for adapters, or a table for metrics.")
+    with collecting_notes() as notes:
+        if table is None:
+            found = _gate_searches(files, read_search(queries, documents, **reading), k)
+        else:
+            found = _gate_rows(files, table, n_neighbors, reading)
+    return replace(found, notes=tuple(notes))
+
+
+@dataclass(frozen=True)
+class Gated(SearchVerdict):
+    """What `gate` found; prints as sentences.
+
+    Attributes
+    ----------
+    cases : str
+        What was tested: "searches", "rows", "triplets" or "pairs".
+    n : int
+        How many there were.
+    notes : tuple of Note
+        What to know beside the verdict.
+
+    The others are those of `SearchVerdict`, with the old version in place of untouched vectors.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from nearfar import Metric, gate
+    >>> X = np.random.default_rng(0).normal(size=(200, 5))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Metric.identity(5).save(f"{folder}/same")
+    ...     found = gate(f"{folder}/same", f"{folder}/same", table=X, label=X[:, 0] > 0)
+    >>> found.outcome, found.category
+    ('same', 'no difference that matters')
+    """
+
+    cases: str = "searches"
+    n: int = 0
+    notes: tuple[Note, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain numbers and strings."""
+        return {"outcome": self.outcome} | super().to_dict()
+
+    def __str__(self) -> str:
+        return f"Compared on {self.n} {self.cases}. {self.headline}"
+
+
+def _gate_searches(files: Mapping[str, Path], data: SearchInput, k: int) -> Gated:
+    adapters = {name: RetrievalAdapter.load(file) for name, file in files.items()}
+    queries = data.relevance.queries
+    for name, adapter in adapters.items():
+        known = queries[np.isin(row_digests(data.Q[queries]), adapter.learned_queries_)]
+        _refuse(files[name], [data.query_ids[row] for row in known], len(queries), "queries")
+    frozen = {name: FrozenEstimator(adapter) for name, adapter in adapters.items()}
+    settings: Any = {"k": k, "score": adapters[_NEW].score, "answers": "all"}
+    found = compare_retrieval(data.Q, data.X, data.relevance, frozen, **settings)
+
+    def two(results: Iterable[SearchResult]) -> list[SearchResult]:
+        named = {result.name: result for result in results}
+        return [named[_OLD if _OLD in named else UNTOUCHED], named[_NEW]]
+
+    verdict = SearchComparison(
+        two(found.values()),
+        folds=None,
+        headroom=found.headroom,
+        n_documents=found.n_documents,
+        parts={which: two(results) for which, results in found.parts.items()},
+        prior_mean=0.0,
+    ).verdict
+    return Gated(**vars(verdict), n=len(queries))
+
+
+def _gate_rows(
+    files: Mapping[str, Path], source: object, n_neighbors: int | None, reading: Mapping[str, Any]
+) -> Gated:
+    tried: dict[str, tuple[Metric, Table, int]] = {}
+    for name, file in files.items():
+        metric = Metric.load(file)
+        rows = read_table(source, metric=metric, required=True, **reading)
+        judged, stored = np.arange(len(rows)), stored_digests(file)
+        if isinstance(rows.supervision, Triplets | Pairs):
+            judged = np.unique(rows.supervision.index)
+        if not len(stored):
+            note(f"it is not known which rows {name} learned from.", warning=True)
+        known = judged[np.isin(row_digests(rows.X[judged]), stored)]
+        _refuse(file, list(map(str, rows.row_names(known))), len(judged), "rows")
+        tried[name] = metric, rows, n_neighbors or best_neighbors(file, rows)
+    _, rows, votes = tried[_NEW]
+    if _OLD not in files:
+        tried |= {name: (metric, rows, votes) for name, metric in baseline_metrics(rows.X).items()}
+    measure, overlap = measure_of(_GOALS.get(rows.kind, rows.kind)), None
+    if isinstance(rows.supervision, Triplets | Pairs):
+        overlap = OverlappingJudgements.of(rows.supervision, row_groups=rows.groups)
+    compared = compare_losses(
+        measure,
+        {name: _losses(*each) for name, each in tried.items()},
+        baseline=_OLD if _OLD in files else None,
+        overlap=overlap,
+        groups=rows.groups,
+    )
+    old, new = compared.reference, next(r for r in compared.results if r.name == _NEW)
+    losses = [compared.loss(result) for result in (old, new)]
+    gain, harm = compared.gain_over(old, new), compared.gain_over(new, old).probability
+    category = categorise_change(losses[0] - losses[1], gain.probability, harm)
+    before, after = map(measure.value, losses)
+    figures = f"{measure.label} {measure.write(before)} -> {measure.write(after)}"
+    cases = "rows" if overlap is None else rows.kind
+    words: Any = {"unseen": False, "old": described(old), "cases": cases}
+    words["write_gain"] = measure.write_gain
+    better = gain.probability >= EVEN and losses[1] < losses[0]
+    facts: dict[str, Any] = {"measure": measure.label, "before": before, "after": after}
+    facts |= {"harm": harm, "cases": cases, "n": int((~np.isnan(new.losses[measure.name])).sum())}
+    headline = search_headline(category, _NEW, figures, gain, harm, **words)
+    facts |= {"recommended": _NEW if better else old.name, "method": _NEW, "reference": old.name}
+    return Gated(category=category, headline=headline, **asdict(gain), **facts)
+
+
+def _losses(metric: Metric, rows: Table, n_neighbors: int) -> Vector:
+    """Return the loss of each row, by the votes of the others, or of each judgement."""
+    measure = measure_of(_GOALS.get(rows.kind, rows.kind))
+    if rows.y is None:
+        return measure.losses(HeldOutJudgements(metric, rows.X, rows.supervision))
+    if rows.kind == "labels":
+        codes = np.unique(rows.y, return_inverse=True)[1]
+        found = score_distance(metric, (rows.X, codes), None, n_neighbors=n_neighbors)
+    else:
+        known, unit = (rows.X, rows.numbers), float(rows.numbers.std())
+        found = score_numbers(metric, known, None, unit=unit, n_neighbors=n_neighbors)
+    return found.losses[measure.name]
+
+
+def _refuse(file: Path, known: Sequence[str], n: int, what: str) -> None:
+    """Refuse data that a version was learned from."""
+    if known:
+        raise ValueError(
+            f"{file} was learned from {len(known)} of these {n} {what} ({listed(known, 3)}), so "
+            f"that they cannot tell which version is better; leave them out, or give other {what}."
+        )

@@ -1,0 +1,193 @@
+"""A new version against the old one: figures by brute force, mirrored verdicts, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+from nearfar import Metric, Pairs, RetrievalAdapter, Triplets, gate
+from nearfar.metrics.learned_from import save_learned
+from nearfar.retrieval import JudgedRanking, search
+from nearfar.tables import Table
+from nearfar.workflow.evaluation import evaluate_metric
+from retrieval.adapters import noisy_searches
+
+Q, X, RELEVANCE, HELPFUL = noisy_searches(120)
+LEARNED, JUDGED = np.arange(20), np.arange(20, 120)
+
+
+def save_adapter(path, weights, learned=LEARNED):
+    """Write an adapter that multiplies columns of queries, learned from other queries."""
+    adapter = RetrievalAdapter(cv=None, max_iter=1, score="dot")
+    adapter.fit(Q, X, RELEVANCE.subset(learned))
+    adapter.W_ = np.diag(np.asarray(weights, dtype=float))
+    adapter._set_maps(None)
+    adapter.save(path)
+    return path
+
+
+@pytest.fixture
+def adapters(tmp_path):
+    files = {"plain": np.ones(len(HELPFUL)), "helpful": HELPFUL, "slightly": HELPFUL + 0.5}
+    return {name: save_adapter(tmp_path / name, weights) for name, weights in files.items()}
+
+
+def gate_searches(old, new, queries=JUDGED, **options):
+    return gate(old, new, Q, X, relevance=RELEVANCE.subset(queries), **options)
+
+
+def test_searches_by_brute_force(adapters):
+    judged = RELEVANCE.subset(JUDGED)
+    found = gate_searches(adapters["plain"], adapters["helpful"], k=5)
+    for weights, figure in ((np.ones(len(HELPFUL)), found.before), (HELPFUL, found.after)):
+        ranking = search(Q * weights, X, 5, queries=judged.queries)
+        assert figure == pytest.approx(JudgedRanking(ranking, judged).ndcg(5).mean())
+    assert (found.measure, found.cases, found.n) == ("nDCG@5", "searches", 100)
+    assert found.seen.n_queries + found.unseen.n_queries == 100
+    assert (found.outcome, found.recommended) == ("better", "the new version")
+    assert str(found).startswith("Compared on 100 searches. Better: nDCG@5 ")
+
+
+def test_order_mirrors_the_verdict(adapters):
+    forth = gate_searches(adapters["plain"], adapters["helpful"])
+    back = gate_searches(adapters["helpful"], adapters["plain"])
+    assert (forth.outcome, back.outcome) == ("better", "worse")
+    assert (forth.before, forth.after) == (back.after, back.before)
+    assert forth.probability == pytest.approx(back.harm)
+    assert back.probability == pytest.approx(forth.harm)
+    assert back.recommended == "the old version"
+    assert "Keep the old version." in back.headline
+
+
+def test_a_version_is_not_better_than_itself(adapters, tmp_path):
+    again = save_adapter(tmp_path / "again", HELPFUL)
+    for new in (adapters["helpful"], again):
+        found = gate_searches(adapters["helpful"], new)
+        assert (found.outcome, found.before) == ("same", found.after)
+        assert "Keep the old version." in found.headline
+
+
+def test_few_searches_cannot_tell(adapters):
+    found = gate_searches(adapters["plain"], adapters["slightly"], JUDGED[:8])
+    assert found.outcome in ("same", "cannot tell")
+
+
+def test_untouched_vectors_are_the_identity(adapters):
+    found = gate_searches("untouched", adapters["helpful"])
+    assert found.before == gate_searches(adapters["plain"], adapters["helpful"]).before
+    assert found.outcome == "better"
+    assert gate_searches("untouched", adapters["plain"]).outcome == "same"
+
+
+def test_searches_that_lose_for_unseen_documents_do_not_pass(adapters, monkeypatch):
+    """The rule of all searches holds for versions, too."""
+    from nearfar.retrieval.results import SearchComparison
+
+    monkeypatch.setattr(SearchComparison, "_harm_of_unseen", lambda self, result: 0.99)
+    assert gate_searches(adapters["plain"], adapters["helpful"]).outcome == "worse"
+
+
+@pytest.mark.parametrize("which", ["plain", "helpful"])
+def test_queries_that_were_learned_from_are_refused(adapters, tmp_path, which):
+    files = adapters | {which: save_adapter(tmp_path / which, HELPFUL, np.arange(17, 23))}
+    message = rf"{which} was learned from 3 of these 100 queries \(20, 21, 22\)"
+    with pytest.raises(ValueError, match=message):
+        gate_searches(files["plain"], files["helpful"])
+    assert gate_searches(files["plain"], files["helpful"], JUDGED[3:]).n == 97
+
+
+def test_a_file_that_does_not_say_what_it_learned_from(adapters, tmp_path):
+    adapter = RetrievalAdapter.load(adapters["plain"])
+    adapter.learned_queries_ = adapter.learned_documents_ = np.empty(0, dtype=np.int64)
+    adapter.save(tmp_path / "unknown")
+    found = gate_searches(tmp_path / "unknown", adapters["helpful"])
+    notes = [note.text for note in found.notes]
+    assert "It is not known which queries the old version learned from." in notes
+    assert found.outcome == "better"
+
+
+RNG = np.random.default_rng(3)
+ROWS = RNG.normal(size=(300, 5))
+SIGNAL = ROWS[:, 0] + 0.3 * RNG.normal(size=300)
+OLD, NEW = np.eye(5), np.diag([1.0, 0.2, 0.2, 0.2, 0.2])
+
+
+@pytest.fixture
+def metrics(tmp_path):
+    for name, L in (("old", OLD), ("new", NEW)):
+        save_learned(Metric(L), tmp_path / name, ROWS[:100] + 10)
+    return tmp_path / "old", tmp_path / "new"
+
+
+def others(model, L, y):
+    """Predict each row from the others."""
+    keep = ~np.eye(len(y), dtype=bool)
+    mapped = ROWS @ L
+    return np.array([model.fit(mapped[k], y[k]).predict(mapped[~k])[0] for k in keep])
+
+
+def test_errors_of_rows_by_brute_force(metrics):
+    y = np.digitize(SIGNAL, [-0.5, 0.5])
+    found = gate(*metrics, table=ROWS, label=y, n_neighbors=3)
+    for L, figure in ((OLD, found.before), (NEW, found.after)):
+        predicted = others(KNeighborsClassifier(3), L, y)
+        # Ties between three classes may go elsewhere.
+        assert figure == pytest.approx((predicted != y).mean(), abs=0.03)
+    assert (found.measure, found.cases, found.n, found.outcome) == ("error", "rows", 300, "better")
+    mirrored = gate(*metrics[::-1], table=ROWS, label=y, n_neighbors=3)
+    assert (mirrored.outcome, mirrored.harm) == ("worse", pytest.approx(found.probability))
+
+
+def test_numbers_by_brute_force(metrics):
+    found = gate(*metrics, table=ROWS, label=SIGNAL, numbers=True, n_neighbors=4)
+    for L, figure in ((OLD, found.before), (NEW, found.after)):
+        assert figure == pytest.approx(r2_score(SIGNAL, others(KNeighborsRegressor(4), L, SIGNAL)))
+    assert (found.measure, found.outcome) == ("R²", "better")
+
+
+def test_pairs_and_triplets_by_brute_force(metrics):
+    index = RNG.integers(300, size=(400, 3))
+    index = index[(np.diff(np.sort(index, axis=1), axis=1) > 0).all(axis=1)]
+    apart = np.abs(SIGNAL[index[:, :1]] - SIGNAL[index[:, 1:]])
+    similar = apart[:, 0] < 0.5
+    found = gate(*metrics, table=ROWS, pairs=Pairs(index[:, :2], similar))
+    for L, figure in ((OLD, found.before), (NEW, found.after)):
+        d = np.linalg.norm((ROWS[index[:, 0]] - ROWS[index[:, 1]]) @ L, axis=1)
+        assert figure == pytest.approx(roc_auc_score(similar, -d))
+    assert (found.measure, found.cases, found.outcome) == ("AUC", "pairs", "better")
+    nearer = np.where((apart[:, 0] < apart[:, 1])[:, None], index, index[:, [0, 2, 1]])
+    found = gate(*metrics, table=ROWS, triplets=Triplets(nearer))
+    d = [np.linalg.norm((ROWS[nearer[:, 0]] - ROWS[nearer[:, i]]) @ NEW, axis=1) for i in (1, 2)]
+    assert found.after == pytest.approx((d[0] < d[1]).mean())
+    assert (found.cases, found.outcome) == ("triplets", "better")
+
+
+def test_untouched_rows_have_the_best_plain_distance(metrics):
+    y = np.digitize(SIGNAL, [-0.5, 0.5])
+    found = gate("untouched", metrics[1], table=ROWS, label=y, n_neighbors=3)
+    plain = evaluate_metric(Metric(NEW), Table("rows", ROWS, y), n_neighbors=3)
+    assert found.before == min(each["3-NN error"].value for each in list(plain.values())[1:])
+    assert found.outcome == "better"
+
+
+def test_rows_that_were_learned_from_are_refused(metrics):
+    y = np.digitize(SIGNAL, [-0.5, 0.5])
+    table = np.concatenate([ROWS, ROWS[:2] + 10])
+    with pytest.raises(ValueError, match=r"old was learned from 2 of these 302 rows \(300, 301\)"):
+        gate(*metrics, table=table, label=np.r_[y, y[:2]])
+    pairs = Pairs([[0, 1], [2, 301], [4, 5]], [True, False, False])
+    with pytest.raises(ValueError, match=r"1 of these 6 rows \(301\)"):
+        gate(*metrics, table=table, pairs=pairs)
+    # Rows that are in no pair take no part.
+    assert gate(*metrics, table=table, pairs=Pairs([[0, 1], [2, 3]], [True, False])).n == 2
+
+
+def test_data_of_the_other_kind(metrics, adapters):
+    with pytest.raises(ValueError, match="for adapters, or a table for metrics"):
+        gate(*metrics)
+    with pytest.raises(ValueError, match="not a valid adapter"):
+        gate_searches(*metrics)
+    with pytest.raises(ValueError, match="not a valid metric"):
+        gate(adapters["plain"], adapters["helpful"], table=ROWS, label=SIGNAL > 0)
