@@ -27,6 +27,7 @@ class Saved(Stretched):
 
     chosen_ = Choice(True, 1.0, 1, 1.0)
     side, score = "query", "cosine"
+    cutoff_, learned_queries_ = None, range(N_QUERIES)
 
     def save(self, path: Path) -> None:
         path.write_bytes(b"adapter")
@@ -174,7 +175,7 @@ def test_mistakes_end_in_one_line(run: Any, fail: Any, weights: Floats, folder: 
     assert "is an input" in fail("search-report", *judged, "--out", "qrels.html")
     Path("few.txt").write_text("0 0 d1 1\n1 0 d2 1\n")
     text = run("adapt", "q.npz", "d.npz", "--qrels", "few.txt", code=2).stderr
-    assert "Note: 78 of 80 queries have no relevant document and are not used." in text
+    assert "Note: 78 of 80 queries have no relevant document and are not learned from." in text
     assert "5 folds need at least 5 queries with a relevant document; got 2" in text
     text = fail("search-report", *INPUT, "--run-out", "run.csv")
     assert "run.csv has the name of a table" in text

@@ -95,6 +95,13 @@ def neighbors(
     cosine = distance is PlainDistance.cosine
     with bars() as shown:
         nearest = nearest_rows(*sides, rows, number, cosine=cosine, progress=shown.update)
+    if np.isfinite(nearest.cutoff):
+        n_answers = np.count_nonzero(nearest.values >= nearest.cutoff, axis=1)
+        none, most = (np.count_nonzero(n_answers == each) for each in (0, number))
+        note(
+            f"no answer, as no score is {nearest.cutoff:.4g} or more, for {none} of {len(rows)} "
+            f"queries; all of --neighbors {number}, so that there may be more, for {most}."
+        )
     content = f"Neighbours of {counted(len(rows), 'row')}, {number} each,"
     if not deliver(nearest.frame(), save_as, content, json=json):
         _show(nearest, every=bool(row))
@@ -154,7 +161,7 @@ def _show(nearest: NeighborTable, *, every: bool) -> None:
     headings += [] if gallery.texts is None else ["text"]
     for row, values, indices in zip(nearest.rows, nearest.values, nearest.indices, strict=True):
         lines = []
-        for value, neighbor in zip(values, indices, strict=True):
+        for value, neighbor in zip(values, indices[values >= nearest.cutoff], strict=False):
             line = [gallery.row_name(neighbor), f"{value:.4g}"]
             line += [] if gallery.y is None else [str(gallery.y[neighbor])]
             line += [] if gallery.texts is None else [_short(gallery.texts[neighbor])]
@@ -162,7 +169,7 @@ def _show(nearest: NeighborTable, *, every: bool) -> None:
         title = f"{asked.name}, row {asked.row_name(row)}"
         title += "" if asked.y is None or asked.y[row] == "" else f", {asked.y[row]}"
         title += "" if asked.texts is None else f": {_short(asked.texts[row])}"
-        show_table(headings, lines, title=title)
+        show_table(headings, lines or [["no answer"]], title=title)
     if not every and len(nearest.rows) < len(asked):
         note(f"these are the first {len(nearest.rows)} of {len(asked)} rows; --out has all.")
 
