@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 _CHANGES = 10
 _SHOWN_QUERIES = 4
 _SHOWN_RESULTS = 5
-# Cut-offs between two that are drawn.
-_EVERY = 8
+# Cut-offs that are drawn, each with a marker.
+_SHOWN_POINTS = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +229,8 @@ def _results(study: SearchStudy, change: Change) -> Query:
 
 def _cutoff(cutoff: Cutoff) -> Section:
     """Return what is certified of a cut-off, and what others would return."""
-    curve = {name: values[::_EVERY] for name, values in cutoff.curve.items()}
+    step = max(1, len(cutoff.curve["cutoff"]) // _SHOWN_POINTS)
+    curve = {name: values[::step] for name, values in cutoff.curve.items()}
     names = {"recall": "recall", "precision": "precision", "empty": "no answer"}
     lines = {label: (curve["cutoff"], curve[name]) for name, label in names.items()}
     sizes = {"documents in an answer": (curve["cutoff"], curve["size"])}
@@ -244,8 +245,8 @@ def _cutoff(cutoff: Cutoff) -> Section:
         return axes
 
     caption = (
-        f"Judged queries that were set aside, by cut-off, among {cutoff.n_documents} documents. The "
-        f"upright line is the certified cut-off, the dotted line the target, {cutoff.target}."
+        f"Judged queries that were set aside, by cut-off, among {cutoff.n_documents} documents. "
+        f"The upright line is the certified cut-off, the dotted line the target, {cutoff.target}."
     )
     (figure,) = svgs(draw, caption, "cutoff")
     blocks: list[Block] = [Text(str(cutoff).splitlines()), Figures([Figure(figure, caption)])]

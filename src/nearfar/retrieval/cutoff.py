@@ -156,7 +156,7 @@ class AnswerEvidence:
     Attributes
     ----------
     cutoffs : array of shape (n_cutoffs,)
-        Scores of relevant documents, in ascending order.
+        In ascending order, up to the best score of a relevant document.
     hits, sizes : array of shape (n_queries, n_cutoffs)
         Number of relevant documents, and of all, at a cut-off or above.
     n_relevant : array of shape (n_queries,)
@@ -168,9 +168,11 @@ class AnswerEvidence:
         queries, row = np.unique(relevance.query, return_inverse=True)
         row, document = row[relevance.relevant], relevance.document[relevance.relevant]
         scores = np.einsum("ij,ij->i", Q[queries[row]], X[document]).astype(np.float64)
-        ranks = np.linspace(0, 1, _CANDIDATES)
-        cutoffs = np.unique(np.quantile(scores, ranks, method="lower"))
-        self.cutoffs = cutoffs - _ROUNDING * np.abs(scores).max()
+        # Recall changes at scores of relevant documents, and precision between them, too.
+        ranks, ends = np.linspace(0, 1, _CANDIDATES // 2), (scores.min(), scores.max())
+        cutoffs = np.append(np.quantile(scores, ranks), np.linspace(*ends, _CANDIDATES // 2))
+        cutoffs = np.unique(cutoffs) - _ROUNDING * np.abs(scores).max()
+        self.cutoffs = cutoffs
         self.n_documents, n = len(X), len(queries)
         self.n_relevant = np.bincount(row, minlength=n).astype(np.float64)
         starts = np.searchsorted(row, np.arange(n + 1))
