@@ -143,7 +143,9 @@ def draw(
     rng = np.random.RandomState(seed)
     known, others = parts(relevance, kind, share, rng)
     learned, aside = set_aside(Q, relevance.subset(known), kind, rng)
-    adapter = RetrievalAdapter(answers=kind).fit(Q, X, relevance.subset(learned))
+    # Two folds and half of the iterations: a draw is one fit, and there are many.
+    learner = RetrievalAdapter(answers=kind, cv=2, max_iter=6)
+    adapter = learner.fit(Q, X, relevance.subset(learned))
     unchanged = RetrievalAdapter(learn=False).fit(Q, X, relevance.subset(known))
     fresh, rows = relevance.subset(others), []
     seen = relevance.sharing(others, learned)
