@@ -98,9 +98,10 @@ def neighbors(
     if np.isfinite(nearest.cutoff):
         n_answers = np.count_nonzero(nearest.values >= nearest.cutoff, axis=1)
         none, most = (np.count_nonzero(n_answers == each) for each in (0, number))
+        more = f" {most} get {number} (--neighbors), and may have more." * bool(most)
         note(
-            f"no answer, as no score is {nearest.cutoff:.4g} or more, for {none} of {len(rows)} "
-            f"queries; all of --neighbors {number}, so that there may be more, for {most}."
+            f"{none} of {len(rows)} queries get no answer: no score is {nearest.cutoff:.4g} or more."
+            + more
         )
     content = f"Neighbours of {counted(len(rows), 'row')}, {number} each,"
     if not deliver(nearest.frame(), save_as, content, json=json):
