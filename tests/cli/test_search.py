@@ -257,6 +257,10 @@ def test_a_target_that_cannot_be_certified_writes_nothing(run: Any, weights: Flo
     assert "recall>=0.999 cannot be certified with 95 % confidence" in result.stdout
     assert "give about" in result.stdout
     assert not Path("d-adapter.safetensors").exists()
+    given = ["adapt", *INPUT, "--target", "recall>=0.999", "--json"]
+    found = json.loads(run(*given, code=3).stdout)
+    assert found["outcome"] == "not certified"
+    assert found["queries_needed"] > N_QUERIES
     assert "The target of a search" in run("adapt", *INPUT, "--target", "eer", code=2).stderr
     adapter = nearfar.RetrievalAdapter(learn=False)
     with pytest.raises(ValueError, match="set_cutoff"):

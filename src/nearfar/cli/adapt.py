@@ -12,7 +12,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.files import check_metric_output, spooled
-from nearfar.cli.terminal import NOT_HELPFUL, WORSE, bars, command, say, show_result
+from nearfar.cli.terminal import NOT_HELPFUL, WORSE, bars, command, say, show_json, show_result
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.tables.formats import ARRAYS, TABLES, shown_name, stem_of
 from nearfar.verification import TargetNotCertifiedError
@@ -189,7 +189,10 @@ def adapt(
         with bars() as shown:
             adapted = adapt_search(data, **parameters, progress=shown.update)
     except TargetNotCertifiedError as error:
-        say(f"{error}\nNothing was written.")
+        if json:
+            show_json({"outcome": "not certified", "reason": str(error)} | vars(error))
+        else:
+            say(f"{error}\nNothing was written.")
         raise typer.Exit(NOT_HELPFUL) from None
     if adapted.adapter is not None:
         adapted.save(path)

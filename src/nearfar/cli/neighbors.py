@@ -98,11 +98,9 @@ def neighbors(
     if np.isfinite(nearest.cutoff):
         n_answers = np.count_nonzero(nearest.values >= nearest.cutoff, axis=1)
         none, most = (np.count_nonzero(n_answers == each) for each in (0, number))
+        why = f"no score is {nearest.cutoff:.4g} or more."
         more = f" {most} get {number} (--neighbors), and may have more." * bool(most)
-        note(
-            f"{none} of {len(rows)} queries get no answer: no score is {nearest.cutoff:.4g} or more."
-            + more
-        )
+        note(f"{none} of {len(rows)} queries get no answer: {why}{more}")
     content = f"Neighbours of {counted(len(rows), 'row')}, {number} each,"
     if not deliver(nearest.frame(), save_as, content, json=json):
         _show(nearest, every=bool(row))

@@ -225,7 +225,10 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
         self.learned_queries_ = row_digests(queries[relevance.queries[learned]])
         self.learned_documents_ = row_digests(documents[known[learned]])
         self.cutoff_ = None
-        return self if self.target is None else self.set_cutoff(Q, X, calibration)
+        if self.target is not None:
+            with limited_threads(self.n_jobs):
+                self.set_cutoff(Q, X, calibration)
+        return self
 
     def _fit_html(self) -> str:
         if not hasattr(self, "chosen_"):

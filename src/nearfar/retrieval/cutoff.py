@@ -171,13 +171,11 @@ class AnswerEvidence:
         # Recall changes at scores of relevant documents, and precision between them, too.
         ranks, ends = np.linspace(0, 1, _CANDIDATES // 2), (scores.min(), scores.max())
         cutoffs = np.append(np.quantile(scores, ranks), np.linspace(*ends, _CANDIDATES // 2))
-        cutoffs = np.unique(cutoffs) - _ROUNDING * np.abs(scores).max()
-        self.cutoffs = cutoffs
+        self.cutoffs = np.unique(cutoffs) - _ROUNDING * np.abs(scores).max()
         self.n_documents, n = len(X), len(queries)
         self.n_relevant = np.bincount(row, minlength=n).astype(np.float64)
         starts = np.searchsorted(row, np.arange(n + 1))
-        self.hits = np.zeros((n, len(cutoffs)))
-        self.sizes = np.zeros_like(self.hits)
+        self.hits, self.sizes = np.zeros((2, n, len(self.cutoffs)))
 
         def count(some: slice) -> None:
             for place, values in enumerate(Q[queries[some]] @ X.T, some.start):
@@ -201,7 +199,6 @@ class AnswerEvidence:
         """Return what some of the queries get, by cut-off."""
         hits, sizes, n_relevant = self.hits[some], self.sizes[some], self.n_relevant[some]
         return {
-            "cutoff": self.cutoffs,
             "recall": _means(hits, np.broadcast_to(n_relevant[:, None], hits.shape)),
             "precision": _means(hits, sizes),
             "size": sizes.mean(axis=0),
@@ -286,7 +283,8 @@ def choose_cutoff(
             for name, some in named.items()
             if some.any()
         },
-        {name: each.tolist() for name, each in evidence.figures(every).items()},
+        {"cutoff": evidence.cutoffs.tolist()}
+        | {what: each.tolist() for what, each in evidence.figures(every).items()},
     )
 
 
