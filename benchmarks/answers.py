@@ -184,38 +184,32 @@ def stored() -> list[dict[str, Any]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the figures in Markdown."""
-    heads = ["data", "`answers`", "target", "certified", "reached", "missed", "clearly", "size"]
-    heads += ["no answer", "wrong answers", "naive: missed", "clearly", "size"]
-    heads += ["unchanged: missed", "size"]
+    heads = ["data", "`answers`", "target", "certified", "reached", "missed (clearly)", "size"]
+    heads += ["no answer", "wrong answers", "naive: missed (clearly)", "size"]
+    heads += ["unchanged: missed (clearly)", "size"]
     lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
     for key in dict.fromkeys((row["data"], row["answers"], row["target"]) for row in rows):
         own = [row for row in rows if (row["data"], row["answers"], row["target"]) == key]
         cells = [key[0], key[1], f"`{key[2]}`"]
-        found = {
-            method: [row[method] for row in own if row[method] is not None]
-            for method in ("certified", "naive", "unchanged")
-        }
-        sure = found["certified"]
-        cells += [f"{len(sure)} of {len(own)}", mean(sure, "reached", "{:.3f}")]
-        cells += [str(sum(each[what] for each in sure)) for what in ("missed", "clearly")]
-        cells += [mean(sure, "size", "{:.1f}"), mean(sure, "empty", "{:.0%}")]
-        cells += [mean(sure, "wrong", "{:.0%}")]
-        cells += [str(sum(each[what] for each in found["naive"])) for what in ("missed", "clearly")]
-        cells += [mean(found["naive"], "size", "{:.1f}")]
-        missed = sum(each["missed"] for each in found["unchanged"])
-        cells += [
-            f"{missed} of {len(found['unchanged'])}",
-            mean(found["unchanged"], "size", "{:.1f}"),
-        ]
+        for method in ("certified", "naive", "unchanged"):
+            found = [row[method] for row in own if row[method] is not None]
+            missed, clearly = (sum(each[what] for each in found) for what in ("missed", "clearly"))
+            if method == "certified":
+                cells += [f"{len(found)} of {len(own)}", mean(found, "reached", "{:.3f}")]
+            cells += [f"{missed} of {len(found)} ({clearly})", mean(found, "size", "{:.1f}")]
+            if method == "certified":
+                cells += [mean(found, "empty", "{:.0%}"), mean(found, "wrong", "{:.0%}")]
         lines.append("| " + " | ".join(cells) + " |")
     seen = [row for row in rows if row["answers"] == "all" and row["data"] == "SciFact"]
     for target in dict.fromkeys(row["target"] for row in seen):
         own = [row for row in seen if row["target"] == target and row["certified"] is not None]
         if own:
-            known, new = (np.mean([row[part] for row in own]) for part in ("seen", "unseen"))
+            known, new = ([row[part] for row in own] for part in ("seen", "unseen"))
+            below = sum(value < search_target(target).value for value in new)
             lines.append(
-                f'\nSciFact, `answers="all"`, `{target}`: {known:.3f} with seen documents and '
-                f"{new:.3f} with unseen ones, on average."
+                f'\nSciFact, `answers="all"`, `{target}`: {np.mean(known):.3f} with seen documents '
+                f"and {np.mean(new):.3f} with unseen ones, on average. With unseen ones alone, which "
+                f"this does not promise, it is below the target in {below} of {len(own)} draws."
             )
     return "\n".join(lines)
 
