@@ -208,8 +208,9 @@ def table(rows: list[dict[str, Any]]) -> str:
             below = sum(value < search_target(target).value for value in new)
             lines.append(
                 f'\nSciFact, `answers="all"`, `{target}`: {np.mean(known):.3f} with seen documents '
-                f"and {np.mean(new):.3f} with unseen ones, on average. With unseen ones alone, which "
-                f"this does not promise, it is below the target in {below} of {len(own)} draws."
+                f"and {np.mean(new):.3f} with unseen ones, on average. With unseen ones alone, "
+                "which this does not promise, it is below the target in "
+                f"{below} of {len(own)} draws."
             )
     return "\n".join(lines)
 
