@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ class Saved(Stretched):
 
     chosen_ = Choice(True, 1.0, 1, 1.0)
     side, score = "query", "cosine"
+    cutoff_, learned_queries_ = None, range(N_QUERIES)
 
     def save(self, path: Path) -> None:
         path.write_bytes(b"adapter")
@@ -174,7 +176,7 @@ def test_mistakes_end_in_one_line(run: Any, fail: Any, weights: Floats, folder: 
     assert "is an input" in fail("search-report", *judged, "--out", "qrels.html")
     Path("few.txt").write_text("0 0 d1 1\n1 0 d2 1\n")
     text = run("adapt", "q.npz", "d.npz", "--qrels", "few.txt", code=2).stderr
-    assert "Note: 78 of 80 queries have no relevant document and are not used." in text
+    assert "Note: 78 of 80 queries have no relevant document and are not learned from." in text
     assert "5 folds need at least 5 queries with a relevant document; got 2" in text
     text = fail("search-report", *INPUT, "--run-out", "run.csv")
     assert "run.csv has the name of a table" in text
@@ -202,3 +204,75 @@ def test_adapt_in_python_saves_nothing_that_does_not_help(weights: Floats, adapt
     assert adapted.adapter is None
     with pytest.raises(ValueError, match="comparison=False"):
         adapted.save("a.safetensors")
+
+
+def test_a_target_certifies_a_cutoff(run: Any, document: Any, weights: Floats) -> None:
+    made = run("adapt", *INPUT, "--target", "recall>=0.5", "--out", "a.safetensors").stdout
+    adapter = nearfar.RetrievalAdapter.load("a.safetensors")
+    assert adapter.cutoff_ is not None
+    assert str(adapter.cutoff_) in made
+    assert str(adapter.cutoff_) in run("show", "a.safetensors").stdout
+    learned = adapter.cutoff_.parts["all"]["n_queries"]
+    assert f"{N_QUERIES - learned} queries" in made.splitlines()[0]
+    assert document("show", "a.safetensors")["cutoff"]["value"] == adapter.cutoff_.value
+    asked = ["neighbors", "a.safetensors", "d.npz", "--queries", "q.npz"]
+    result = run(*asked, "--neighbors", "50", "--out", "n.csv")
+    with np.load("q.npz") as queries, np.load("d.npz") as documents:
+        answers = adapter.answer(queries["Q"], documents["X"], k=50)
+    assert len(Path("n.csv").read_text().splitlines()) == 1 + sum(len(d) for _, d in answers)
+    none = sum(not len(found) for _, found in answers)
+    assert f"{none} of {N_QUERIES} queries get no answer" in result.stderr
+    run("search-report", *INPUT, "--adapter", "a.safetensors")
+    assert "When is nothing returned?" in Path("d.html").read_text(encoding="utf-8")
+
+
+def test_queries_without_an_answer_say_so(run: Any, weights: Floats) -> None:
+    adapter = nearfar.adapt("q.npz", "d.npz", "qrels.txt", target="recall>=0.5", cv=2).adapter
+    assert adapter is not None
+    assert adapter.cutoff_ is not None
+    adapter.cutoff_ = replace(adapter.cutoff_, value=1e6)
+    adapter.save("none.safetensors")
+    asked = run("neighbors", "none.safetensors", "d.npz", "--queries", "q.npz", "--row", "3")
+    assert "no answer" in asked.stdout
+    assert "1 of 1 queries get no answer: no score is 1e+06 or more." in asked.stderr
+
+
+def test_a_cutoff_is_written_for_unchanged_vectors(
+    run: Any, document: Any, weights: Floats
+) -> None:
+    rng = np.random.default_rng(0)
+    np.savez("q.npz", Q=rng.normal(size=(N_QUERIES, len(weights))))
+    given = [*INPUT, "--target", "recall>=0.5", "--out", "a.safetensors"]
+    assert "Vectors stay unchanged" in run("adapt", *given).stdout
+    adapter = nearfar.RetrievalAdapter.load("a.safetensors")
+    assert np.array_equal(adapter.W_, np.eye(len(weights)))
+    assert len(adapter.learned_queries_) == 0
+    found = document("adapt", *given)
+    assert found["outcome"] in ("same", "cannot tell", "worse")
+    assert found["cutoff"]["bound"] >= 0.5
+
+
+def test_a_target_that_cannot_be_certified_writes_nothing(run: Any, weights: Floats) -> None:
+    result = run("adapt", *INPUT, "--target", "recall>=0.999", code=3)
+    assert "recall>=0.999 cannot be certified with 95 % confidence" in result.stdout
+    assert "give about" in result.stdout
+    assert not Path("d-adapter.safetensors").exists()
+    given = ["adapt", *INPUT, "--target", "recall>=0.999", "--json"]
+    found = json.loads(run(*given, code=3).stdout)
+    assert found["outcome"] == "not certified"
+    assert found["queries_needed"] > N_QUERIES
+    assert "The target of a search" in run("adapt", *INPUT, "--target", "eer", code=2).stderr
+    adapter = nearfar.RetrievalAdapter(learn=False)
+    with pytest.raises(ValueError, match="set_cutoff"):
+        nearfar.adapt("q.npz", "d.npz", "qrels.txt", target="recall>=0.5", adapter=adapter)
+
+
+def test_queries_of_grade_0_deserve_nothing(weights: Floats) -> None:
+    judged = Path("qrels.txt").read_text().splitlines()
+    lines = [line[:-1] + "0" if row % 5 == 0 else line for row, line in enumerate(judged)]
+    Path("qrels.txt").write_text("\n".join(lines))
+    adapted = nearfar.adapt("q.npz", "d.npz", "qrels.txt", target="recall>=0.5", comparison=False)
+    assert adapted.cutoff is not None
+    parts = adapted.cutoff.parts
+    assert 0 < parts["nothing"]["n_queries"] < parts["all"]["n_queries"] < N_QUERIES
+    assert "of them deserve nothing" in str(adapted)

@@ -127,7 +127,7 @@ def test_queries_that_are_not_used_are_noted(place: Path) -> None:
     (place / "one.qrels").write_text("0 0 2 1\n")
     with collecting_notes() as notes:
         read(qrels=Path("one.qrels"))
-    assert "1 of 2 queries has no relevant document and is not used" in notes[0].text
+    assert "1 of 2 queries has no relevant document and is not learned from" in notes[0].text
 
 
 @pytest.mark.parametrize(

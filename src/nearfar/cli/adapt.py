@@ -12,9 +12,10 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.files import check_metric_output, spooled
-from nearfar.cli.terminal import NOT_HELPFUL, WORSE, bars, command, show_result
+from nearfar.cli.terminal import NOT_HELPFUL, WORSE, bars, command, say, show_json, show_result
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.tables.formats import ARRAYS, TABLES, shown_name, stem_of
+from nearfar.verification import TargetNotCertifiedError
 from nearfar.workflow.fitting import parse_seconds
 from nearfar.workflow.searching import adapt as adapt_search
 
@@ -159,6 +160,14 @@ def adapt(
         Path | None,
         options.output("Adapter file to write [default: DOCUMENTS-adapter.safetensors]."),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TARGET",
+            help="Certify a cut-off on the score, recall>=0.9 or precision>=0.8, on half of the "
+            "judged queries, which are set aside.",
+        ),
+    ] = None,
     comparison: Annotated[
         bool, typer.Option(help="Cross-validate beside the unchanged vectors.")
     ] = True,
@@ -168,12 +177,23 @@ def adapt(
 
     An adapter is written only if it helps searches that were held out. Otherwise the exit code is 3
     (no difference, or too few searches to tell) or 4 (worse), and nothing is written.
+
+    With --target, the cut-off is what is written, for unchanged vectors if adapting does not help.
+    The exit code is 0 if it is certified, and 3 if it cannot be.
     """
     path = save_as or Path(f"{stem_of(Path(search.documents))}-adapter.safetensors")
     check_metric_output(path, search.files)
     data, parameters = search.read(split), search.parameters
-    with bars() as shown:
-        adapted = adapt_search(data, comparison=comparison, **parameters, progress=shown.update)
+    parameters |= {"comparison": comparison, "target": target}
+    try:
+        with bars() as shown:
+            adapted = adapt_search(data, **parameters, progress=shown.update)
+    except TargetNotCertifiedError as error:
+        if json:
+            show_json({"outcome": "not certified", "reason": str(error)} | vars(error))
+        else:
+            say(f"{error}\nNothing was written.")
+        raise typer.Exit(NOT_HELPFUL) from None
     if adapted.adapter is not None:
         adapted.save(path)
         columns = {"--id": search.ids, "--text": search.text, "--vector": search.vector}
@@ -182,5 +202,5 @@ def adapt(
         words = ["nearfar", "neighbors", str(path), *sources, *map(str, named)]
         adapted.next_call = shlex.join(words)
     show_result(adapted, json=json)
-    if adapted.outcome != "better":
+    if target is None and adapted.outcome != "better":
         raise typer.Exit(WORSE if adapted.outcome == "worse" else NOT_HELPFUL)

@@ -95,6 +95,12 @@ def neighbors(
     cosine = distance is PlainDistance.cosine
     with bars() as shown:
         nearest = nearest_rows(*sides, rows, number, cosine=cosine, progress=shown.update)
+    if np.isfinite(nearest.cutoff):
+        n_answers = np.count_nonzero(nearest.values >= nearest.cutoff, axis=1)
+        none, most = (np.count_nonzero(n_answers == each) for each in (0, number))
+        why = f"no score is {nearest.cutoff:.4g} or more."
+        more = f" {most} get {number} (--neighbors), and may have more." * bool(most)
+        note(f"{none} of {len(rows)} queries get no answer: {why}{more}")
     content = f"Neighbours of {counted(len(rows), 'row')}, {number} each,"
     if not deliver(nearest.frame(), save_as, content, json=json):
         _show(nearest, every=bool(row))
@@ -154,7 +160,7 @@ def _show(nearest: NeighborTable, *, every: bool) -> None:
     headings += [] if gallery.texts is None else ["text"]
     for row, values, indices in zip(nearest.rows, nearest.values, nearest.indices, strict=True):
         lines = []
-        for value, neighbor in zip(values, indices, strict=True):
+        for value, neighbor in zip(values, indices[values >= nearest.cutoff], strict=False):
             line = [gallery.row_name(neighbor), f"{value:.4g}"]
             line += [] if gallery.y is None else [str(gallery.y[neighbor])]
             line += [] if gallery.texts is None else [_short(gallery.texts[neighbor])]
@@ -162,7 +168,7 @@ def _show(nearest: NeighborTable, *, every: bool) -> None:
         title = f"{asked.name}, row {asked.row_name(row)}"
         title += "" if asked.y is None or asked.y[row] == "" else f", {asked.y[row]}"
         title += "" if asked.texts is None else f": {_short(asked.texts[row])}"
-        show_table(headings, lines, title=title)
+        show_table(headings, lines or [["no answer"]], title=title)
     if not every and len(nearest.rows) < len(asked):
         note(f"these are the first {len(nearest.rows)} of {len(asked)} rows; --out has all.")
 

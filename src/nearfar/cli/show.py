@@ -125,6 +125,8 @@ def _show_adapter(path: Path, json: bool) -> None:
             f"Chosen: {counted(chosen.n_iter, 'iteration')}, strength {chosen.strength:.3g}, "
             f"{100 * chosen.blend:.0f} % of the learned change{white}"
         )
+    if adapter.cutoff_ is not None:
+        say(str(adapter.cutoff_))
     figures = " ".join(f"{v:.3g}" for v in values[:_EIGENVALUES_SHOWN])
     more = " ..." if len(values) > _EIGENVALUES_SHOWN else ""
     change = f"size of W - I relative to I: {document['change']:.3g}"

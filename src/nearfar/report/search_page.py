@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nearfar.comparison.verdict_wording import expectation_text, reported_search
 from nearfar.evaluate.measures import measures_for
+from nearfar.plots.canvas import grid, named_lines
 from nearfar.report.appendix import versions
 from nearfar.report.blocks import (
     Bar,
@@ -18,6 +20,8 @@ from nearfar.report.blocks import (
     Block,
     Code,
     Facts,
+    Figure,
+    Figures,
     Markup,
     Neighbor,
     Queries,
@@ -27,16 +31,23 @@ from nearfar.report.blocks import (
     Text,
     shortened,
 )
+from nearfar.report.figures import svgs
 from nearfar.report.headline import LOOKS, Headline
 from nearfar.report.page import render_page, write_page
 from nearfar.retrieval import Relevance, SearchComparison
+from nearfar.retrieval.cutoff import Cutoff, search_target
 from nearfar.retrieval.results import Change
 from nearfar.runtime.notes import Note, ordered
+
+if TYPE_CHECKING:
+    from nearfar.plots.canvas import AxesGrid
 
 # As much as one reads: lines of a table of queries, queries with results, results of each.
 _CHANGES = 10
 _SHOWN_QUERIES = 4
 _SHOWN_RESULTS = 5
+# Cut-offs that are drawn, each with a marker.
+_SHOWN_POINTS = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +72,8 @@ class SearchStudy:
         Heading of the page, instead of the name.
     findings : sequence of Note
         What to say at the top of the page.
+    cutoff : Cutoff, optional
+        Of the adapter.
     """
 
     name: str
@@ -72,6 +85,7 @@ class SearchStudy:
     notes: Sequence[tuple[str, str]] = ()
     title: str = ""
     findings: Sequence[Note] = ()
+    cutoff: Cutoff | None = None
 
 
 def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> None:
@@ -123,6 +137,8 @@ def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> Non
     sections = [_comparison(compared)]
     if compared.adapted:
         sections.append(_changes(study))
+    if study.cutoff is not None:
+        sections.append(_cutoff(study.cutoff))
     sections.append(Section("Appendix", "appendix", [*command, Facts(facts)]))
     page = render_page(
         study.title or study.name,
@@ -209,3 +225,29 @@ def _results(study: SearchStudy, change: Change) -> Query:
         for result in (compared.untouched, compared.best)
     }
     return Query(shortened(change.text), neighbors)
+
+
+def _cutoff(cutoff: Cutoff) -> Section:
+    """Return what is certified of a cut-off, and what others would return."""
+    step = max(1, len(cutoff.curve["cutoff"]) // _SHOWN_POINTS)
+    curve = {name: values[::step] for name, values in cutoff.curve.items()}
+    names = {"recall": "recall", "precision": "precision", "empty": "no answer"}
+    lines = {label: (curve["cutoff"], curve[name]) for name, label in names.items()}
+    sizes = {"documents in an answer": (curve["cutoff"], curve["size"])}
+
+    def draw() -> AxesGrid:
+        axes = grid(None, 2, 1, (5.0, 3.2))
+        top = named_lines(lines, axes[0, 0], ylabel="share")
+        top.axhline(search_target(cutoff.target).value, color="gray", linestyle=":")
+        bottom = named_lines(sizes, axes[1, 0], yscale="log", xlabel="cut-off on the score")
+        for ax in (top, bottom):
+            ax.axvline(cutoff.value, color="gray")
+        return axes
+
+    caption = (
+        f"Judged queries that were set aside, by cut-off, among {cutoff.n_documents} documents. "
+        f"The upright line is the certified cut-off, the dotted line the target, {cutoff.target}."
+    )
+    (figure,) = svgs(draw, caption, "cutoff")
+    blocks: list[Block] = [Text(str(cutoff).splitlines()), Figures([Figure(figure, caption)])]
+    return Section("When is nothing returned?", "cutoff", blocks)

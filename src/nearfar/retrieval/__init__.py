@@ -3,6 +3,7 @@
 from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.clicks import from_clicks
 from nearfar.retrieval.comparison import compare_retrieval
+from nearfar.retrieval.cutoff import Cutoff
 from nearfar.retrieval.drift import QueryDrift, query_drift
 from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.ranking_measures import JudgedRanking
@@ -18,6 +19,7 @@ from nearfar.retrieval.runs import write_qrels, write_run
 
 __all__ = [
     "Collection",
+    "Cutoff",
     "JudgedRanking",
     "QueryDrift",
     "Ranking",

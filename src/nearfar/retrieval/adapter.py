@@ -19,17 +19,18 @@ from nearfar.deploy.linear_map import LinearMap
 from nearfar.metrics.learned_from import row_digests
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval.adapter_choice import Answers, Choice, HeldOut, choose
-from nearfar.retrieval.adapter_export import AdapterExport
+from nearfar.retrieval.adapter_cutoff import AdapterCutoff, set_aside
 from nearfar.retrieval.adapter_path import Corpus, score_spread
 from nearfar.retrieval.candidates import shared_pool
+from nearfar.retrieval.cutoff import Cutoff, search_target
 from nearfar.retrieval.geometry import Geometry, Whitening
-from nearfar.retrieval.ranking import search
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.vectors import as_vectors, checked_vectors
 from nearfar.runtime.history import History
 from nearfar.runtime.notebook_html import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import (
     ParameterRule,
+    boolean,
     check_parameters,
     choice,
     either,
@@ -50,7 +51,7 @@ _TEMPERATURE = 0.5
 _RANK = 64
 
 
-class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
+class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
     """Adapt the vectors of a search to judged queries.
 
     Learns the score q' W x of a query and a document. W = I are the untouched vectors, and held-out
@@ -88,6 +89,12 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         seen documents count: use it if no others will be asked for. With "unseen", queries that
         share a relevant document are held out together: use it if questions were generated from
         documents, or if new documents matter most.
+    target : str, optional
+        "recall>=P" or "precision>=P": half of the judged queries are set aside, and certify a
+        cut-off on the score with 95 % confidence; only the others are learned from. If they cannot,
+        `fit` raises `TargetNotCertifiedError`.
+    learn : bool, default=True
+        False leaves the vectors as they are; all judged queries are for the cut-off.
     n_negatives : int, default=50
         Hard negatives of each query, mined from corpora of more than 4,096 documents. In smaller
         ones, all documents are negatives.
@@ -103,6 +110,8 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
     chosen_ : Choice
         What held-out queries chose, with the gain that they saw, for seen and for unseen documents
         apart. ``print(chosen_)`` writes sentences.
+    cutoff_ : Cutoff or None
+        With a target, what is certified: `answer` leaves out documents with lower scores.
     learned_queries_, learned_documents_ : array of int
         Digests of the queries that it was learned from, and of their relevant documents.
     provenance_ : Provenance or None
@@ -143,6 +152,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         "max_iter": integer(at_least=1),
         "cv": optional(integer(at_least=2)),
         "answers": choice("all", "seen", "unseen"),
+        "learn": boolean(),
         "n_negatives": integer(at_least=1),
     }
 
@@ -158,6 +168,8 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         max_iter: int = 12,
         cv: int | None = 5,
         answers: Answers = "all",
+        target: str | None = None,
+        learn: bool = True,
         n_negatives: int = 50,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -171,6 +183,8 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         self.max_iter = max_iter
         self.cv = cv
         self.answers = answers
+        self.target = target
+        self.learn = learn
         self.n_negatives = n_negatives
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -181,7 +195,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         Parameters
         ----------
         Q : array-like of shape (n_queries, n_features)
-            Vectors of queries. Queries without a relevant document are not used.
+            Vectors of queries. Queries without a relevant document are not learned from.
         X : array-like of shape (n_documents, n_features)
             Vectors of the whole corpus.
         relevance : Relevance
@@ -198,6 +212,11 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         queries, documents = checked_vectors(Q, X)
         validate_data(self, Q, skip_check_array=True)
         relevance.check(len(queries), len(documents))
+        calibration = relevance
+        if self.target is not None and self.learn:
+            split = set_aside(queries, relevance, self.answers, self._random_state())
+            relevance, calibration = map(relevance.subset, split)
+            relevance.check(len(queries), len(documents))
         relevant = np.bincount(relevance.query[relevance.relevant])
         if (relevant[relevance.queries] == len(documents)).all():
             raise ValueError(
@@ -206,11 +225,16 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         with limited_threads(self.n_jobs):
             self._fit(self._scored(queries), self._scored(documents), relevance)
         known = np.unique(relevance.document[relevance.relevant])
-        self.learned_queries_ = row_digests(queries[relevance.queries])
-        self.learned_documents_ = row_digests(documents[known])
-        learned = np.concatenate([self.learned_queries_, self.learned_documents_])
+        learned = slice(None if self.learn else 0)
+        self.learned_queries_ = row_digests(queries[relevance.queries[learned]])
+        self.learned_documents_ = row_digests(documents[known[learned]])
+        digests = np.concatenate([self.learned_queries_, self.learned_documents_])
         numbers = {"queries": len(self.learned_queries_), "documents": len(documents)}
-        self.provenance_: Provenance | None = Provenance.now(numbers, learned)
+        self.provenance_: Provenance | None = Provenance.now(numbers, digests)
+        self.cutoff_ = None
+        if self.target is not None:
+            with limited_threads(self.n_jobs):
+                self.set_cutoff(Q, X, calibration)
         return self
 
     def _fit_html(self) -> str:
@@ -223,9 +247,14 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
     def _check_parameters(self) -> None:
         rules = self.parameter_rules
         check_parameters(rules, {name: getattr(self, name) for name in rules})
+        if self.target is not None:
+            search_target(self.target)
+
+    def _random_state(self) -> np.random.RandomState:
+        return check_random_state(0 if self.random_state is None else self.random_state)
 
     def _fit(self, Q: Floats, X: Floats, relevance: Relevance) -> None:
-        random_state = check_random_state(0 if self.random_state is None else self.random_state)
+        random_state = self._random_state()
         pool = shared_pool(relevance, len(X), random_state)
         corpora = [self._corpus(Q, X, relevance, pool)]
         if self.side == "both":
@@ -237,7 +266,9 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         strength = X.shape[1] / len(relevance.queries)
         if self.strength != "auto":
             strength = float(self.strength)
-        if self.cv is None:
+        if not self.learn:
+            chosen = Choice(False, 0.0, 0, 0.0)
+        elif self.cv is None:
             chosen = Choice(True, strength, self.max_iter, 1.0, whitened=self.side == "both")
         else:
             chosen = choose(
@@ -356,17 +387,6 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         L = np.ascontiguousarray(columns.T)
         return LinearMap(L, np.zeros(len(L)), unit_rows=self.score == "cosine")
 
-    def kneighbors(self, Q: ArrayLike, X: ArrayLike, k: int = 10) -> tuple[Floats, Ints]:
-        """Find the documents with the best scores.
-
-        Returns
-        -------
-        scores, indices : array of shape (n_queries, k)
-            Best first.
-        """
-        ranking = search(self.transform_queries(Q), self.transform_documents(X), k)
-        return ranking.scores, ranking.documents
-
     def _prepared(self, rows: ArrayLike, name: str) -> Floats:
         check_is_fitted(self)
         vectors = as_vectors(rows, name)
@@ -385,8 +405,8 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
 
         Its arrays (float64) are W, and center and whitening if both tables are whitened; queries
         and documents (int64) are digests of what it was learned from. Its metadata are "format",
-        "version", "provenance", and the JSON of the parameters and of what held-out queries chose,
-        in "state".
+        "version", "provenance", and in "state" the JSON of the parameters, of what held-out queries
+        chose and of the cut-off.
         """
         check_is_fitted(self)
         arrays: dict[str, Array] = {"W": self.W_}
@@ -400,8 +420,9 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
             "parameters": parameters,
             "chosen": asdict(self.chosen_),
             "temperature": self.temperature_,
+            "cutoff": None if self.cutoff_ is None else asdict(self.cutoff_),
         }
-        header = {"version": "1", "state": json.dumps(state)}
+        header = {"version": "2", "state": json.dumps(state)}
         header |= self.provenance_.metadata if self.provenance_ is not None else {}
         write_tensors(path, "adapter", arrays, header)
 
@@ -416,7 +437,7 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
         ValueError
             If it is not an adapter, or is damaged.
         """
-        with open_tensors(path, "adapter") as file:
+        with open_tensors(path, "adapter", versions=(1, 2)) as file:
             arrays = {name: file[name] for name in file}
             W = arrays["W"]
             square = W.ndim == 2 and W.shape[0] == W.shape[1]
@@ -438,6 +459,8 @@ class RetrievalAdapter(ShowsFit, AdapterExport, BaseEstimator):
                 chosen[part] = HeldOut(**chosen[part]) if chosen.get(part) else None
             adapter.chosen_ = Choice(**chosen)
             adapter.temperature_ = float(state["temperature"])
+            cutoff = state.get("cutoff")
+            adapter.cutoff_ = None if cutoff is None else Cutoff(**cutoff)
         except (TypeError, LookupError, ValueError) as error:
             raise ValueError(f"{path}: not a valid adapter: {error}.") from error
         adapter.W_, adapter.provenance_ = arrays["W"], provenance

@@ -85,7 +85,7 @@ class Choice:
     helps : bool
         Whether a learned score is better than the untouched one beyond noise.
     strength : float
-        Strength of the penalty.
+        Strength of the penalty; 0 if nothing was to be learned.
     n_iter : int
         Number of iterations.
     blend : float
@@ -121,6 +121,8 @@ class Choice:
         return self.after - self.before
 
     def __str__(self) -> str:
+        if self.strength == 0:
+            return "Unchanged: nothing was learned."
         if self.n_queries == 0:
             return (
                 "Adapted without a check on held-out queries."

@@ -198,7 +198,7 @@ def read_search(
     unused = len(Q) - len(relevance.queries)
     if unused:
         has, is_ = ("has", "is") if unused == 1 else ("have", "are")
-        note(f"{unused} of {len(Q)} queries {has} no relevant document and {is_} not used.")
+        note(f"{unused} of {len(Q)} queries {has} no relevant document and {is_} not learned from.")
     return SearchInput(
         searched.name, Q, X, relevance, query_ids, document_ids, asked.texts, searched.texts
     )

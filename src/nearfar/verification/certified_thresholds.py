@@ -42,8 +42,8 @@ from nearfar.verification.targets import Bound, Costs, EqualErrors, Target
 _CANDIDATES = 200
 # With fewer, a variance over classes has one degree of freedom or none.
 _FEWEST_CLASSES = 3
-# Multiples of the classes that a refusal tries.
-_MORE = np.geomspace(1.05, 1e5, 100)
+MORE = np.geomspace(1.05, 1e5, 100)
+"""Multiples of the data that a refusal tries."""
 
 
 class TargetNotCertifiedError(ValueError):
@@ -51,8 +51,9 @@ class TargetNotCertifiedError(ValueError):
 
     Attributes
     ----------
-    classes_needed, pairs_needed : int or None
-        How many would be needed; None if more data of this kind would not help.
+    classes_needed, pairs_needed, queries_needed : int or None
+        How many would be needed; None if more data of this kind would not help. Queries are those
+        of a search that take no part in learning.
     strongest : str or None
         The strongest target of the same kind, in round numbers, that the data can certify.
 
@@ -69,10 +70,11 @@ class TargetNotCertifiedError(ValueError):
         classes_needed: int | None = None,
         pairs_needed: int | None = None,
         strongest: str | None = None,
+        queries_needed: int | None = None,
     ) -> None:
         super().__init__(message)
         self.classes_needed, self.pairs_needed = classes_needed, pairs_needed
-        self.strongest = strongest
+        self.strongest, self.queries_needed = strongest, queries_needed
 
 
 @dataclass(frozen=True)
@@ -341,7 +343,7 @@ class _CertifiedSearch:
             error = np.append(error, 0.0)
             allowed = np.append(allowed, self.target.error)
             effective = np.append(effective, effective[0])
-        for more in _MORE:
+        for more in MORE:
             if (clopper_pearson(error, more * effective, self.confidence)[1] <= allowed).any():
                 break
         classes, pairs = (math.ceil(more * n) for n in (self.evidence.n_classes, self.n_pairs))

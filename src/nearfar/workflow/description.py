@@ -132,6 +132,7 @@ def describe_adapter(adapter: RetrievalAdapter) -> dict[str, Json]:
         "score": adapter.score,
         "side": adapter.side,
         "chosen": asdict(adapter.chosen_),
+        "cutoff": None if adapter.cutoff_ is None else asdict(adapter.cutoff_),
         "provenance": asdict(adapter.provenance_) if adapter.provenance_ else None,
         "change": change,
         "singular_values": values.tolist(),

@@ -36,6 +36,8 @@ class NeighborTable:
         Rows of the gallery.
     measure : str
         What `values` are: "distance" or "score".
+    cutoff : float
+        Scores below it are no answers, and not in `frame`.
     """
 
     gallery: Table
@@ -44,6 +46,7 @@ class NeighborTable:
     values: Floats
     indices: Ints
     measure: str
+    cutoff: float = -np.inf
 
     def frame(self) -> pl.DataFrame:
         """Return a row for each query and neighbour."""
@@ -62,7 +65,7 @@ class NeighborTable:
             columns["label"] = gallery.y[self.indices.ravel()]
         if gallery.texts is not None:
             columns["text"] = [gallery.texts[row] for row in self.indices.ravel()]
-        return pl.DataFrame(columns)
+        return pl.DataFrame(columns).filter(pl.Series(self.values.ravel() >= self.cutoff))
 
 
 def find_rows(table: Table, names: Sequence[str] | None, *, most: int | None = None) -> Ints:
@@ -139,4 +142,6 @@ def nearest_rows(
         # Rows of unit length: |x - y|^2 = 2 (1 - cos).
         values = values**2 / 2
     measure = "distance" if isinstance(model, Metric) else "score"
-    return NeighborTable(gallery, asked, rows, values, indices, measure)
+    known = None if isinstance(model, Metric) else model.cutoff_
+    cutoff = -np.inf if known is None else known.value
+    return NeighborTable(gallery, asked, rows, values, indices, measure, cutoff)

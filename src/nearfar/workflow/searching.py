@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from nearfar.comparison.verdict import Outcome
@@ -20,7 +21,9 @@ from nearfar.retrieval import (
     write_run,
 )
 from nearfar.retrieval.adapter_choice import Answers
+from nearfar.retrieval.adapter_cutoff import set_aside
 from nearfar.retrieval.comparison import Score
+from nearfar.retrieval.cutoff import Cutoff, search_target
 from nearfar.retrieval.results import SearchVerdict
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.runtime.notebook_html import fragment
@@ -46,6 +49,7 @@ def adapt(
     side: Literal["query", "both"] = "query",
     score: Score = "cosine",
     answers: Answers = "all",
+    target: str | None = None,
     k: int = 10,
     cv: int = 5,
     budget: float | None = None,
@@ -57,7 +61,9 @@ def adapt(
 ) -> Adapted:
     """Adapt vectors of queries to judged searches, and say whether it helps.
 
-    If searches that were held out do not show that it helps, nothing is learned.
+    If searches that were held out do not show that it helps, nothing is learned. With a target,
+    half of the judged queries are set aside to certify a cut-off on the score, that of unchanged
+    vectors if adapting does not help.
 
     Parameters
     ----------
@@ -80,6 +86,8 @@ def adapt(
     answers : {"all", "seen", "unseen"}, default="all"
         Which documents will answer searches: any, those that were relevant to searches learned
         from, or others. With "all", searches for unseen documents must not become worse.
+    target : str, optional
+        "recall>=P" or "precision>=P", for a cut-off below which documents are no answers.
     k : int, default=10
         Number of results that count.
     cv : int, default=5
@@ -102,6 +110,11 @@ def adapt(
     -------
     Adapted
         Prints as a table with a verdict.
+
+    Raises
+    ------
+    TargetNotCertifiedError
+        If the queries that were set aside cannot certify the target.
 
     Examples
     --------
@@ -136,6 +149,13 @@ def adapt(
         learner = RetrievalAdapter(
             side=side, score=score, answers=answers, random_state=random_state
         )
+        learned = calibration = data.relevance
+        if target is not None:
+            search_target(target)
+            if adapter is not None:
+                raise ValueError("An adapter that exists gets a cut-off by its `set_cutoff`.")
+            parts = set_aside(data.Q, learned, answers, np.random.RandomState(random_state))
+            learned, calibration = map(learned.subset, parts)
         if adapter is not None and data.X.shape[1] != adapter.n_features_in_:
             raise ValueError(
                 f"The adapter is for vectors of length {adapter.n_features_in_}; those of "
@@ -156,7 +176,7 @@ def adapt(
                 adapted.comparison = compare_retrieval(
                     data.Q,
                     data.X,
-                    data.relevance,
+                    learned,
                     learner if adapter is None else FrozenEstimator(adapter),
                     cv=cv,
                     k=k,
@@ -167,20 +187,22 @@ def adapt(
                     budget=None if budget is None else share * budget,
                     progress=progress,
                 )
-        if learn and not adapted.refused:
+        if learn and (target is not None or not adapted.refused):
             progress(0, 1, "all searches")
             start = time.perf_counter()
+            if target is not None:
+                learner.set_params(target=target, learn=not adapted.refused)
             with convergence_notes():
-                learner.fit(data.Q, data.X, data.relevance)
+                learner.fit(data.Q, data.X, calibration if adapted.refused else data.relevance)
             adapted.seconds = time.perf_counter() - start
-            if learner.chosen_.helps:
+            if target is not None or learner.chosen_.helps:
                 adapted.adapter = learner
                 made, found = getattr(learner, "provenance_", None), adapted.verdict
                 if made is not None and found is not None:
                     figures = f"{found.measure} {found.before:.3f} -> {found.after:.3f}"
                     text = f"{found.category}, {figures} on searches that were held out"
                     learner.provenance_ = replace(made, verdict=text)
-            else:
+            if not (learner.chosen_.helps or adapted.refused):
                 note(str(learner.chosen_))
     adapted.notes = notes
     return adapted
@@ -197,7 +219,8 @@ class Adapted:
     comparison : SearchComparison or None
         Of adapted and untouched vectors, on searches that were held out.
     adapter : RetrievalAdapter or None
-        Learned from all searches, or given; None if it does not help.
+        Learned from all searches, or given; None if it does not help. With a target, it has the
+        cut-off, and may leave vectors unchanged.
     seconds : float or None
         Time of the fit to all searches.
     facts : dict of str to str
@@ -238,6 +261,11 @@ class Adapted:
         return self.verdict is not None and not self.verdict.helps
 
     @property
+    def cutoff(self) -> Cutoff | None:
+        """The cut-off of the adapter; None without a target."""
+        return None if self.adapter is None else self.adapter.cutoff_
+
+    @property
     def outcome(self) -> Outcome:
         """Whether to use adapted vectors, in a word.
 
@@ -246,7 +274,8 @@ class Adapted:
         unchanged.
         """
         outcome: Outcome = "better" if self.verdict is None else self.verdict.outcome
-        unchanged = self.seconds is not None and self.adapter is None
+        unchanged = self.adapter is None or not self.adapter.chosen_.helps
+        unchanged = unchanged and self.seconds is not None
         return "same" if outcome == "better" and unchanged else outcome
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -289,6 +318,7 @@ class Adapted:
             list(facts.items()),
             title,
             tuple(self.notes),
+            self.cutoff,
         )
         write_search_report(path, study)
 
@@ -317,6 +347,7 @@ class Adapted:
         compared = None if self.comparison is None else self.comparison.to_dict()
         path = None if self.path is None else str(self.path)
         found: dict[str, object] = {"outcome": self.outcome, "adapter": path}
+        found |= {} if self.cutoff is None else {"cutoff": asdict(self.cutoff)}
         return found | {"seconds": self.seconds, "comparison": compared}
 
     def __str__(self) -> str:
@@ -338,15 +369,18 @@ class Adapted:
 
     def _sentences(self) -> Iterator[str]:
         """Yield what was learned from all searches, and what to do next."""
-        if self.refused or (self.adapter is None and self.seconds is not None):
+        if self.adapter is None and (self.refused or self.seconds is not None):
             yield self._nothing
         if self.adapter is None or self.seconds is None:
             return
-        choice, n_queries = self.adapter.chosen_, len(self.data.relevance.queries)
-        yield f"Learned from {n_queries} judged queries in {self.seconds:.2f} s."
+        choice, n_queries = self.adapter.chosen_, len(self.adapter.learned_queries_)
+        learned = f"Learned from {n_queries} judged queries in {self.seconds:.2f} s."
+        yield learned if choice.helps else "Vectors stay unchanged: the adapter is a cut-off alone."
         if choice.helps and choice.n_queries:
             beside = "; the verdict above is on folds that did not" if self.comparison else ""
             yield f"{choice} These queries chose its settings{beside}."
+        if self.cutoff is not None:
+            yield str(self.cutoff)
         yield "Adapter learned" if self.path is None else f"Adapter written to {self.path}"
         if self.next_call:
             yield f"Next: {self.next_call}"

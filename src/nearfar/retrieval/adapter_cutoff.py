@@ -1,0 +1,135 @@
+"""Adapters that answer or return nothing: queries set aside for a cut-off, and its use."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nearfar.metrics.learned_from import row_digests
+from nearfar.retrieval.adapter_choice import Answers, Choice
+from nearfar.retrieval.adapter_export import AdapterExport
+from nearfar.retrieval.cutoff import AnswerEvidence, Cutoff, choose_cutoff, search_target
+from nearfar.retrieval.ranking import search
+from nearfar.retrieval.relevance import Relevance
+from nearfar.retrieval.unseen_documents import Split, unseen_folds
+from nearfar.retrieval.vectors import checked_vectors
+from nearfar.typing import Floats, Ints
+
+
+def set_aside(
+    Q: Floats, relevance: Relevance, answers: Answers, random_state: np.random.RandomState
+) -> Split:
+    """Return queries to learn from, and a random half of the judged ones to calibrate on.
+
+    Queries with equal vectors are on the same side. With "seen", only queries for documents that
+    are learned from calibrate; with "unseen", only queries for others do, and queries that share
+    documents with them are not learned from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Relevance
+    >>> from nearfar.retrieval.adapter_cutoff import set_aside
+    >>> relevance = Relevance([0, 1, 2, 3], [5, 5, 6, 6])
+    >>> split = set_aside(np.eye(4), relevance, "unseen", np.random.RandomState(0))
+    >>> sorted(part.tolist() for part in split)
+    [[0, 1], [2, 3]]
+    """
+    judged = np.unique(relevance.query)
+    code = np.unique(row_digests(Q[judged]), return_inverse=True)[1]
+    aside = random_state.permutation(code.max() + 1)[code] <= code.max() // 2
+    nothing = ~np.isin(judged, relevance.queries)
+    learned = judged[~aside]
+    if answers == "seen":
+        aside &= nothing | relevance.sharing(judged, learned)
+    elif answers == "unseen":
+        folds = unseen_folds(relevance, 2, random_state, groups=code[~nothing])
+        if not folds:
+            raise ValueError('All judged queries share documents; use answers="all" or "seen".')
+        learned, others = folds[0]
+        aside = np.where(nothing, aside, np.isin(judged, others))
+        aside &= ~np.isin(code, code[np.isin(judged, learned)])
+    return learned, judged[aside]
+
+
+class AdapterCutoff(AdapterExport):
+    """Searches with a fitted adapter, with or without a cut-off."""
+
+    target: str | None
+    answers: Answers
+    chosen_: Choice
+    cutoff_: Cutoff | None
+    learned_queries_: Ints
+    learned_documents_: Ints
+
+    @abstractmethod
+    def transform_queries(self, Q: ArrayLike) -> Floats:
+        """Map queries."""
+
+    def kneighbors(self, Q: ArrayLike, X: ArrayLike, k: int = 10) -> tuple[Floats, Ints]:
+        """Find the documents with the best scores.
+
+        Returns
+        -------
+        scores, indices : array of shape (n_queries, k)
+            Best first.
+        """
+        ranking = search(self.transform_queries(Q), self.transform_documents(X), k)
+        return ranking.scores, ranking.documents
+
+    def set_cutoff(
+        self, Q: ArrayLike, X: ArrayLike, relevance: Relevance, target: str | None = None
+    ) -> Self:
+        """Certify a cut-off on queries that the adapter was not learned from, as `cutoff_`.
+
+        Parameters
+        ----------
+        Q, X : array-like
+            Vectors of queries and of the whole corpus.
+        relevance : Relevance
+            Judged queries. Those with grades of 0 alone deserve nothing.
+        target : str, optional
+            "recall>=P" or "precision>=P"; by default the parameter.
+
+        Raises
+        ------
+        TargetNotCertifiedError
+            If the queries cannot certify the target.
+        """
+        bound = search_target(target or self.target)
+        queries, documents = checked_vectors(Q, X)
+        relevance.check(len(queries), len(documents))
+        judged, row = np.unique(relevance.query, return_inverse=True)
+        if np.isin(row_digests(queries[judged]), self.learned_queries_).any():
+            raise ValueError("The adapter was learned from some of these; a cut-off needs others.")
+        mapped, same = (
+            (self.transform_queries(Q), self.transform_documents(X)),
+            self.answers == "seen",
+        )
+        evidence = AnswerEvidence(*mapped, relevance, same_documents=same)
+        parts = {}
+        if self.chosen_.helps:
+            relevant = np.unique(relevance.document[relevance.relevant])
+            known = relevant[np.isin(row_digests(documents[relevant]), self.learned_documents_)]
+            seen = np.bincount(row, relevance.relevant & np.isin(relevance.document, known)) > 0
+            parts = {"seen": seen, "unseen": ~seen & (evidence.n_relevant > 0)}
+        self.cutoff_ = choose_cutoff(evidence, bound, parts)
+        return self
+
+    def answer(self, Q: ArrayLike, X: ArrayLike, k: int = 100) -> list[tuple[Floats, Ints]]:
+        """Find the documents with a score at or above the cut-off, at most k.
+
+        A certified recall is that of all of them: choose k larger than most answers.
+
+        Returns
+        -------
+        list of (scores, indices)
+            One pair of arrays for each query, best first. They are empty if no document answers it.
+        """
+        if self.cutoff_ is None:
+            raise ValueError("The adapter has no cut-off; give it a target, or use set_cutoff.")
+        found = zip(*self.kneighbors(Q, X, min(k, len(np.asarray(X)))), strict=True)
+        return [(s[s >= self.cutoff_.value], d[s >= self.cutoff_.value]) for s, d in found]

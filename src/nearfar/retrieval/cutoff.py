@@ -1,0 +1,313 @@
+"""Cut-offs on the score that are certified to meet a target: answers, or nothing instead of junk.
+
+A query is answered by all documents with a score at or above the cut-off. A target is a bound on a
+mean over queries: on the *recall* of those with relevant documents, or on the *precision* of those
+that get an answer. An answer to a query that deserves nothing has precision 0.
+
+A mean loss q (1 - recall or 1 - precision) of m queries is less certain than that of m independent
+ones where queries share relevant documents. With b_id = 1 / sqrt(number of relevant documents of i)
+for each relevant document d, the correlation of two queries is taken as sum_d b_id b_jd: all of
+their losses if they have the same documents, and what independent documents have in common
+otherwise. The variance of q, and the number of independent groups, are
+
+    v = c / (c - 1) sum_d (sum_i b_id (loss_i - q))^2 / m^2        c = m^2 / sum_d (sum_i b_id)^2.
+
+As in `verification.certified_thresholds`, the bound is that of Clopper and Pearson for an effective
+number of queries, n = m / e (z / t)^2, with the design effect e = v m / (q (1 - q)), the larger of
+that at the cut-off and that where the queries just meet the target. Losses that are not 0 or 1 vary
+less than counts do, so that e may be below 1. As some may still lose everything, v is then at least
+what two more queries that lose everything would add.
+
+Cut-offs are tried from the one with the best bound towards larger answers (precision) or smaller
+ones (recall), up to the first that fails. Whoever passes the cut-off at which the target is just
+met must be certified there, so that trying many costs no confidence.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from nearfar.retrieval.relevance import Relevance
+from nearfar.runtime.deadline import check_time
+from nearfar.runtime.threads import Threads
+from nearfar.typing import Bools, Floats, Matrix, Vector
+from nearfar.verification.certified_thresholds import MORE, TargetNotCertifiedError, clopper_pearson
+from nearfar.verification.targets import Bound, parse_target
+
+# The most cut-offs that are tried.
+_CANDIDATES = 200
+# Scores that a thread holds at a time, as in `ranking`.
+_MAX_ELEMENTS = 1 << 20
+# With fewer independent groups of queries, their variance has one degree of freedom or none.
+_FEWEST_GROUPS = 3
+# Cut-offs are this much below a score, relative to the largest: rounding differs between programs.
+_ROUNDING = 1e-6
+# Queries that lose everything and happen not to be among those seen. With one, graded losses with
+# rare failures miss targets in 8 % of simulations, with two in 4 %.
+_UNLUCKY = 2.0
+
+
+@dataclass(frozen=True)
+class Cutoff:
+    """A cut-off on the score, and what is certified of it.
+
+    Attributes
+    ----------
+    value : float
+        Documents with this score or a larger one are answers.
+    target : str
+        What is certified, such as "recall>=0.9".
+    estimate, bound : float
+        Its figure on the queries that were set aside, and the certified bound.
+    effective_queries : float
+        Effective number of independent queries behind the figure.
+    confidence : float
+    n_documents : int
+        Number of documents searched. Answers grow with it.
+    parts : dict of str to dict of str to float
+        What "all" of these queries get: their number "n_queries", mean "recall", mean "precision"
+        of those that get an answer, mean "size" of answers, and the share that is "empty". Where
+        the adapter changes vectors, also for "seen" and "unseen" documents apart; and for queries
+        that deserve "nothing", if there are any.
+    curve : dict of str to list of float
+        The same figures of all these queries by "cutoff".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Relevance, RetrievalAdapter
+    >>> X = np.random.default_rng(0).normal(size=(500, 8))
+    >>> Q = X[:300] + np.random.default_rng(1).normal(size=(300, 8)) / 4
+    >>> adapter = RetrievalAdapter(target="recall>=0.9", learn=False)
+    >>> cutoff = adapter.fit(Q, X, Relevance(range(300), range(300))).cutoff_
+    >>> 0.9 <= cutoff.bound < cutoff.estimate
+    True
+    """
+
+    value: float
+    target: str
+    estimate: float
+    bound: float
+    effective_queries: float
+    confidence: float
+    n_documents: int
+    parts: dict[str, dict[str, float]]
+    curve: dict[str, list[float]] = field(repr=False)
+
+    def __str__(self) -> str:
+        sure = f"with {100 * self.confidence:g} % confidence"
+        lines = [
+            f"Cut-off {self.value:.4g}: {self.target} is certified {sure} ({self.estimate:.3f}, at "
+            f"least {self.bound:.3f}), for searches of {self.n_documents} documents."
+        ]
+        target, named = search_target(self.target), {"all": "judged queries were set aside"}
+        named |= {kind: f"of them are for {kind} documents" for kind in ("seen", "unseen")}
+        for name, what in named.items():
+            if (part := self.parts.get(name)) is not None:
+                weak = part[target.measure] < target.value
+                hint = f' Use answers="{name}" to certify {target} for these.' if weak else ""
+                lines.append(
+                    f"{part['n_queries']} {what}: recall {part['recall']:.3f}, precision "
+                    f"{part['precision']:.3f}, {part['size']:.1f} documents on average, no answer "
+                    f"for {100 * part['empty']:.1f} %.{hint}"
+                )
+        if (nothing := self.parts.get("nothing")) is not None:
+            wrong = f"{100 * (1 - nothing['empty']):.1f} % wrongly get an answer."
+            lines.append(f"{nothing['n_queries']} of them deserve nothing: {wrong}")
+        return "\n".join(lines)
+
+
+def search_target(target: object) -> Bound:
+    """Return what a target of a search means.
+
+    Examples
+    --------
+    >>> from nearfar.retrieval.cutoff import search_target
+    >>> search_target("recall>=0.9")
+    Bound(measure='recall', value=0.9)
+    """
+    bound = parse_target(target)
+    if not isinstance(bound, Bound) or bound.measure == "fmr":
+        raise ValueError(
+            f'The target of a search is "recall>=P" or "precision>=P"; got {target!r}.'
+        )
+    return bound
+
+
+class AnswerEvidence:
+    """What judged queries get at cut-offs.
+
+    Parameters
+    ----------
+    Q, X : array
+        Mapped vectors: inner products are scores.
+    relevance : Relevance
+        Judgements of the queries to count. Those without a relevant document deserve nothing.
+    same_documents : bool, default=False
+        Whether the documents asked for will be the same, so that queries are independent.
+
+    Attributes
+    ----------
+    cutoffs : array of shape (n_cutoffs,)
+        In ascending order, up to the best score of a relevant document.
+    hits, sizes : array of shape (n_queries, n_cutoffs)
+        Number of relevant documents, and of all, at a cut-off or above.
+    n_relevant : array of shape (n_queries,)
+    """
+
+    def __init__(
+        self, Q: Floats, X: Floats, relevance: Relevance, *, same_documents: bool = False
+    ) -> None:
+        queries, row = np.unique(relevance.query, return_inverse=True)
+        row, document = row[relevance.relevant], relevance.document[relevance.relevant]
+        scores = np.einsum("ij,ij->i", Q[queries[row]], X[document]).astype(np.float64)
+        # Recall changes at scores of relevant documents, and precision between them, too.
+        ranks, ends = np.linspace(0, 1, _CANDIDATES // 2), (scores.min(), scores.max())
+        cutoffs = np.append(np.quantile(scores, ranks), np.linspace(*ends, _CANDIDATES // 2))
+        self.cutoffs = np.unique(cutoffs) - _ROUNDING * np.abs(scores).max()
+        self.n_documents, n = len(X), len(queries)
+        self.n_relevant = np.bincount(row, minlength=n).astype(np.float64)
+        starts = np.searchsorted(row, np.arange(n + 1))
+        self.hits, self.sizes = np.zeros((2, n, len(self.cutoffs)))
+
+        def count(some: slice) -> None:
+            for place, values in enumerate(Q[queries[some]] @ X.T, some.start):
+                relevant = values[document[starts[place] : starts[place + 1]]]
+                for counts, each in ((self.hits, relevant), (self.sizes, values)):
+                    high = np.sort(each[each >= self.cutoffs[0]])
+                    counts[place] = len(high) - np.searchsorted(high, self.cutoffs)
+
+        for _ in Threads().map(count, n, max(1, _MAX_ELEMENTS // len(X))):
+            check_time()
+        # The groups that queries belong to: documents, or itself if it deserves nothing.
+        names, group = np.unique(document, return_inverse=True)
+        nothing = np.flatnonzero(self.n_relevant == 0)
+        rows = np.concatenate([row, nothing])
+        groups = np.concatenate([group, len(names) + np.arange(len(nothing))])
+        weight = 1 / np.sqrt(np.maximum(1, self.n_relevant))[rows]
+        member = sparse.csr_array((weight, (groups, rows)))
+        self.member: Any = sparse.eye_array(n) if same_documents else member
+
+    def figures(self, some: Bools) -> dict[str, Vector]:
+        """Return what some of the queries get, by cut-off."""
+        hits, sizes, n_relevant = self.hits[some], self.sizes[some], self.n_relevant[some]
+        return {
+            "recall": _means(hits, np.broadcast_to(n_relevant[:, None], hits.shape)),
+            "precision": _means(hits, sizes),
+            "size": sizes.mean(axis=0),
+            "empty": (sizes == 0).mean(axis=0),
+        }
+
+    def bounds(self, target: Bound, confidence: float) -> tuple[Vector, Vector, Vector]:
+        """Return the figure of a target by cut-off, its lower bound, and effective numbers."""
+        recall = target.measure == "recall"
+        total = np.broadcast_to(self.n_relevant[:, None], self.hits.shape) if recall else self.sizes
+        counted = (total > 0).astype(np.float64)
+        m, figure = counted.sum(axis=0), _means(self.hits, total)
+        error = 1 - figure
+        rest = counted * (1 - self.hits / np.maximum(1, total) - error)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shared, loss = (np.square(self.member @ each).sum(axis=0) for each in (counted, rest))
+            groups = m**2 / shared
+            variance = loss / m**2 * groups / (groups - 1)
+            binomial = error * (1 - error) / m
+            unlucky = variance + (_UNLUCKY * (1 - error) / m) ** 2
+            effect = np.maximum(variance, np.minimum(binomial, unlucky)) / binomial
+            # Without losses, queries that share documents may all lose together.
+            effect = np.where(error * (1 - error) > 0, effect, m / groups)
+            met = np.flatnonzero(figure >= target.value)
+            just_met = effect[met[-1 if recall else 0]] if len(met) else 1.0
+            few = norm.ppf(confidence) / student.ppf(confidence, groups - 1)
+            effective = m / np.maximum(effect, just_met) * few**2
+            bound = 1 - clopper_pearson(error, effective, confidence)[1]
+        known = groups >= _FEWEST_GROUPS
+        return figure, np.where(known, bound, 0.0), np.where(known, effective, 0.0)
+
+
+def _means(hits: Matrix, total: Matrix) -> Vector:
+    """Return the mean share of hits of the queries that have a total, by cut-off; nan if none."""
+    counted = np.count_nonzero(total, axis=0)
+    shares = np.sum(hits / np.maximum(1, total), axis=0)
+    return np.asarray(np.divide(shares, counted, np.full(len(shares), np.nan), where=counted > 0))
+
+
+def choose_cutoff(
+    evidence: AnswerEvidence,
+    target: Bound,
+    parts: dict[str, Bools] | None = None,
+    confidence: float = 0.95,
+) -> Cutoff:
+    """Choose the cut-off that is certified to meet a target: the smallest answers for recall.
+
+    Parameters
+    ----------
+    evidence : AnswerEvidence
+    target : Bound
+        On the recall or the precision.
+    parts : dict of str to array of bool, optional
+        Some of the queries, to be stated apart.
+    confidence : float, default=0.95
+
+    Raises
+    ------
+    TargetNotCertifiedError
+        If the queries are too few to certify the target, or do not meet it.
+    """
+    figure, bound, effective = evidence.bounds(target, confidence)
+    met, step = bound >= target.value, 1 if target.measure == "recall" else -1
+    place = int(np.argmax(bound))
+    if not met[place]:
+        raise _refusal(evidence, target, confidence)
+    while 0 <= place + step < len(met) and met[place + step]:
+        place += step
+    every = np.full(len(evidence.hits), True)
+    named = {"all": every, **(parts or {}), "nothing": evidence.n_relevant == 0}
+    return Cutoff(
+        float(evidence.cutoffs[place]),
+        str(target),
+        float(figure[place]),
+        float(bound[place]),
+        float(effective[place]),
+        confidence,
+        evidence.n_documents,
+        {
+            name: {"n_queries": int(some.sum())}
+            | {what: float(each[place]) for what, each in evidence.figures(some).items()}
+            for name, some in named.items()
+            if some.any()
+        },
+        {"cutoff": evidence.cutoffs.tolist()}
+        | {what: each.tolist() for what, each in evidence.figures(every).items()},
+    )
+
+
+def _refusal(evidence: AnswerEvidence, target: Bound, confidence: float) -> TargetNotCertifiedError:
+    """Say how many queries are needed if they are like these, and what these can certify."""
+    figure, _, effective = evidence.bounds(target, confidence)
+    n, some = len(evidence.hits), effective > 0
+    error, effective = 1 - figure[some], effective[some]
+    highs = ((more, clopper_pearson(error, more * effective, confidence)[1]) for more in MORE)
+    needed = next(
+        (math.ceil(more * n) for more, high in highs if (high <= target.error).any()), None
+    )
+    weaker = (
+        each for each in target.weaker if evidence.bounds(each, confidence)[1].max() >= each.value
+    )
+    strongest = next(map(str, weaker), None)
+    best = f"{target.measure} is {1 - error.min(initial=1.0):.3f}"
+    give = f"give about {needed} such queries, or " if needed else ""
+    can = f" {strongest} can be certified." if strongest else ""
+    return TargetNotCertifiedError(
+        f"{target} cannot be certified with {100 * confidence:g} % confidence. {n} judged queries "
+        f"take no part in learning, of which those that share documents count less. Their best "
+        f"{best}: {give}choose a weaker target.{can}",
+        queries_needed=needed,
+        strongest=strongest,
+    )
