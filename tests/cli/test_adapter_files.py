@@ -88,7 +88,7 @@ def test_transform_keeps_columns_and_chooses_vectors(run: Any, fail: Any, adapte
     assert found["text"].to_list() == table["text"].to_list()
     np.testing.assert_allclose(found["nearfar"].to_numpy(), fitted.transform_queries(Q))
     message = fail("transform", "metric.safetensors", "iris.csv", "out.csv", "--documents")
-    assert "are for adapters; metric.safetensors is a metric" in message
+    assert "--documents is for adapters, which metric.safetensors is not" in message
 
 
 def test_show_says_what_was_chosen(run: Any, document: Any, adapter: Any) -> None:
