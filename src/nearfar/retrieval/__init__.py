@@ -15,9 +15,11 @@ from nearfar.retrieval.readers import (
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.results import SearchComparison, SearchResult
 from nearfar.retrieval.runs import write_qrels, write_run
+from nearfar.retrieval.source_weights import HeldOutGain, SourceWeights, WeighedSources
 
 __all__ = [
     "Collection",
+    "HeldOutGain",
     "JudgedRanking",
     "QueryDrift",
     "Ranking",
@@ -25,6 +27,8 @@ __all__ = [
     "RetrievalAdapter",
     "SearchComparison",
     "SearchResult",
+    "SourceWeights",
+    "WeighedSources",
     "compare_retrieval",
     "from_clicks",
     "from_columns",
