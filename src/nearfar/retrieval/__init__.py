@@ -15,11 +15,10 @@ from nearfar.retrieval.readers import (
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.results import SearchComparison, SearchResult
 from nearfar.retrieval.runs import write_qrels, write_run
-from nearfar.retrieval.source_weights import HeldOutGain, SourceWeights, WeighedSources
+from nearfar.retrieval.source_weights import SourceWeights
 
 __all__ = [
     "Collection",
-    "HeldOutGain",
     "JudgedRanking",
     "QueryDrift",
     "Ranking",
@@ -28,7 +27,6 @@ __all__ = [
     "SearchComparison",
     "SearchResult",
     "SourceWeights",
-    "WeighedSources",
     "compare_retrieval",
     "from_clicks",
     "from_columns",

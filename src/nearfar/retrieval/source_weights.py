@@ -22,7 +22,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.evaluate.intervals import CONFIDENCE
-from nearfar.evaluate.measures import NDCG
 from nearfar.retrieval.adapter_choice import FEWEST_QUERIES
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.source_choice import ALONE, EQUAL, JudgedScores, folds
@@ -38,6 +37,8 @@ from nearfar.typing import Floats, Vector
 _MOST_QUERIES = 1000
 # The smallest gain in nDCG@10 that matters.
 _SMALL = 0.01
+# Equal results of all queries do not prove that there is no difference: that of one more query.
+_UNSEEN = 0.1
 _SINGLE = "the best single source"
 
 
@@ -59,10 +60,15 @@ class HeldOutGain:
     high: float
 
     @classmethod
-    def between(cls, one: Vector, other: Vector) -> HeldOutGain:
-        """Compare nDCG@10 of the same queries."""
+    def between(cls, one: Vector, other: Vector, n_folds: int) -> HeldOutGain:
+        """Compare nDCG@10 of the same queries.
+
+        Fits to other queries have other gains: the variance is that of cross-validation (Nadeau,
+        Bengio 2003).
+        """
         n, gain = len(one), float(np.mean(one - other))
-        error = float(np.sqrt(NDCG.gain_noise * np.var(one - other) / (n - 1)))
+        variance = (1 + n_folds / (n_folds - 1)) * float(np.var(one - other, ddof=1)) / n
+        error = (variance + (_UNSEEN / n) ** 2) ** 0.5
         reach = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * error
         return cls(float(other.mean()), gain, gain - reach, gain + reach)
 
@@ -228,7 +234,11 @@ class SourceWeights(BaseEstimator):
             if each not in queries
         }
         seen = self._held_out(judged)
-        gains = {each: HeldOutGain.between(seen[""], seen[each]) for each in seen if each}
+        gains = {
+            each: HeldOutGain.between(seen[""], seen[each], min(self.cv, len(rows)))
+            for each in seen
+            if each
+        }
         over = {other: gains.pop(other) for other in (_SINGLE, EQUAL)}
         self.chosen_ = WeighedSources(
             name, len(rows), float(seen[""].mean()), self.weights_, self.shares_, gains, over

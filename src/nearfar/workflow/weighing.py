@@ -95,6 +95,6 @@ def weigh(
                 side[name] = cells.cast(pl.String).fill_null("").to_list()
                 continue
             days = cells.cast(pl.Date).to_physical() if cells.dtype.is_temporal() else cells
-            side[name] = days.cast(pl.Float64).fill_null(np.nan).to_numpy()
+            side[name] = days.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
     weights = SourceWeights(score=score, cv=cv, random_state=random_state)
     return weights.fit(asked, found, data.relevance)
