@@ -258,7 +258,7 @@ class TestErrors:
 
     def test_few_queries(self):
         X = np.eye(6)
-        with pytest.raises(ValueError, match="at least 4 judged queries; got 3"):
+        with pytest.raises(ValueError, match="need 4 judged queries; got 3"):
             SourceWeights().fit({"a": X}, {"a": X}, Relevance(range(3), range(3)))
 
     def test_without_bm25s(self, monkeypatch):

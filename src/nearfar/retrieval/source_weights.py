@@ -209,39 +209,31 @@ class SourceWeights(BaseEstimator):
         """
         check_parameters(self.parameter_rules, self.get_params())
         sources = read_sources(queries, documents, self.score)
-        if {source.kind for source in sources.values()} == {"numbers"}:
-            raise ValueError(
-                "Numbers alone are no search; add vectors, texts or scores of queries."
-            )
         n_documents = next(iter(sources.values())).scores(np.zeros(1, dtype=np.intp)).shape[1]
         relevance.check(len(next(iter(queries.values()))), n_documents)
-        rows = np.random.default_rng(self.random_state).permutation(relevance.queries)
-        rows = rows[:_MOST_QUERIES]
+        shuffled = np.random.default_rng(self.random_state).permutation(relevance.queries)
+        rows = shuffled[:_MOST_QUERIES]
         if len(rows) < FEWEST_QUERIES:
-            raise ValueError(
-                f"Weights need at least {FEWEST_QUERIES} judged queries; got {len(rows)}."
-            )
+            raise ValueError(f"Weights need {FEWEST_QUERIES} judged queries; got {len(rows)}.")
         judged = JudgedScores.of(sources, relevance, rows)
         name, weights = judged.choose(self.cv, self.random_state)
         shares = np.abs(weights) * judged.units
+        total = shares.sum() or 1.0
         self.kinds_: dict[str, Kind] = {each: source.kind for each, source in sources.items()}
-        self.weights_ = dict(zip(sources, (weights / shares.sum()).tolist(), strict=True))
-        self.shares_ = dict(zip(sources, (shares / shares.sum()).tolist(), strict=True))
+        self.weights_ = dict(zip(sources, (weights / total).tolist(), strict=True))
+        self.shares_ = dict(zip(sources, (shares / total).tolist(), strict=True))
         # The mean and the standard deviation: raw dates are too large for float32.
         self.numbers_ = {
             each: (float(np.mean(documents[each])), float(np.std(documents[each])) or 1.0)
             for each in sources
             if each not in queries
         }
-        seen = self._held_out(judged)
-        gains = {
-            each: HeldOutGain.between(seen[""], seen[each], min(self.cv, len(rows)))
-            for each in seen
-            if each
-        }
+        seen, n_folds = self._held_out(judged), min(self.cv, len(rows))
+        learned = seen.pop("")
+        gains = {way: HeldOutGain.between(learned, seen[way], n_folds) for way in seen}
         over = {other: gains.pop(other) for other in (_SINGLE, EQUAL)}
         self.chosen_ = WeighedSources(
-            name, len(rows), float(seen[""].mean()), self.weights_, self.shares_, gains, over
+            name, len(rows), float(learned.mean()), self.weights_, self.shares_, gains, over
         )
         return self
 
