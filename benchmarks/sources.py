@@ -133,8 +133,8 @@ def measure(name: str, tables: Tables, sizes: tuple[int, ...], draws: int) -> li
     grid = [np.array(w) for w in product(range(11), repeat=len(sources)) if sum(w) == 10]
     rows = []
     for size, draw in product(sizes, range(draws)):
-        # Intervals were designed with the draws below 100.
-        order = np.random.default_rng(100 + draw).permutation(len(judged))
+        # The method and its intervals were designed with draws below 200.
+        order = np.random.default_rng(200 + draw).permutation(len(judged))
         train, test = order[:size], order[size:]
         start = time.perf_counter()
         learner = SourceWeights(random_state=draw)

@@ -8,8 +8,10 @@ y_ij the share of document j in the grades of query i, the weights minimise
     1/n sum_i sum_j y_ij (-log p_ij) + strength/2 ||w/t - c||^2        w_b >= 0 unless b is a number
 
 with p_ij = exp(s_ij) / sum_k exp(s_ik). c is 1, and 0 for numbers, whose sign is learned: without
-evidence, sources have equal weights, and numbers none. t minimises the loss of w = t c. Candidates
-are the documents that stand first by some source: these compete for the first results.
+evidence, sources have equal weights, and numbers none. t is the size of weights: the largest of
+those that minimise the loss of equal weights and of single sources. (That of equal weights alone is
+almost 0 if one source is noise, and would hold all weights there.) Candidates are the documents
+that stand first by some source: these compete for the first results.
 
 Held-out queries choose between equal weights, several strengths, and each source alone, by nDCG@10.
 Of those within half a standard error of the best, the simplest is taken, in this order.
@@ -121,10 +123,13 @@ class JudgedScores:
         found = Y.sum(axis=1) > 0
         Z, Y = Z[found], Y[found] / Y[found].sum(axis=1, keepdims=True)
         equal = np.where(self.is_number, 0.0, 1.0)
-        scale = _minimized((Z @ equal)[..., None], Y, np.ones(1), 0.0, np.zeros(1, dtype=bool))
+        scale, one = 1e-3, np.zeros(1, dtype=bool)
+        for way in (equal, *np.diag(equal)):
+            size = _minimized((Z @ way)[..., None], Y, np.ones(1), 0.0, one)[0]
+            scale = max(scale, size * way.sum() / equal.sum())
         weights = {EQUAL: equal}
         for strength in _STRENGTHS:
-            learned = _minimized(Z, Y, max(1e-3, scale[0]) * equal, strength, self.is_number)
+            learned = _minimized(Z, Y, scale * equal, strength, self.is_number)
             weights[f"learned weights ({strength:g})"] = learned
         alone = zip(self.names, np.diag(equal), strict=True)
         weights |= {name + ALONE: row for name, row in alone if row.any()}
