@@ -134,6 +134,19 @@ def test_one_source_is_taken_alone_if_the_others_are_noise():
     assert weights.chosen_.over["equal weights"].low > 0
 
 
+def test_free_weights_leave_equal_ones_that_are_useless():
+    rng = np.random.default_rng(0)
+    good = np.eye(30, 200) * 3 + rng.normal(size=(30, 200))
+    bad = -2 * good + rng.normal(size=(30, 200))
+    relevance = Relevance(range(30), range(30))
+    judged = JudgedScores.of(
+        read_sources({"good": good, "bad": bad}, {}, "dot"), relevance, relevance.queries
+    )
+    weights = judged.candidates()["learned weights (0.001)"] * judged.units
+    assert weights[0] > 0.5
+    assert weights[1] == 0
+
+
 def test_units_of_scores_do_not_matter():
     queries, documents, relevance = shop()
     expected = SourceWeights().fit(queries, documents, relevance)
