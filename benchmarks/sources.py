@@ -172,6 +172,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         means = [f"{np.mean([row[way] for row in own]):.3f}" for way in HEADINGS]
         lines.append(f"| {data} | {size} | " + " | ".join(means) + " |")
     behind = [row["single"] - row["learned"] for row in rows]
+    below = (
+        ", ".join(dict.fromkeys(r["data"] for r in rows if r["learned"] < r["single"])) or "none"
+    )
     covered = []
     for other, way in (("the best single source", "single"), ("equal weights", "equal")):
         gains = [(row["over"][other], row["learned"] - row[way]) for row in rows]
@@ -180,8 +183,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines += [
         "",
         f"Weights were below the best single source in {sum(b > 0 for b in behind)} of {len(rows)} "
-        f"draws, by {max(behind):.3f} at most. The 90 % interval had the gain on the other queries "
-        f"in {covered[0]:.0%} of the draws for the best single source, and in {covered[1]:.0%} for "
+        f"draws (data: {below}), by {max(behind):.3f} at most. The 90 % interval had the gain on the other queries "
+        f"in {100 * covered[0]:.0f} % of the draws for the best single source, and in {100 * covered[1]:.0f} % for "
         f'equal weights. The verdict on random vectors was "helps" in {helps.count("helps")} of '
         f'{len(helps)} draws, and "does not help" or "harms" in '
         f"{len(helps) - helps.count('helps') - helps.count('cannot tell')}.",
