@@ -183,8 +183,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines += [
         "",
         f"Weights were below the best single source in {sum(b > 0 for b in behind)} of {len(rows)} "
-        f"draws (data: {below}), by {max(behind):.3f} at most. The 90 % interval had the gain on the other queries "
-        f"in {100 * covered[0]:.0f} % of the draws for the best single source, and in {100 * covered[1]:.0f} % for "
+        f"draws (data: {below}), by {max(behind):.3f} at most. "
+        "The 90 % interval had the gain on the other queries "
+        f"in {100 * covered[0]:.0f} % of the draws for the best single source, "
+        f"and in {100 * covered[1]:.0f} % for "
         f'equal weights. The verdict on random vectors was "helps" in {helps.count("helps")} of '
         f'{len(helps)} draws, and "does not help" or "harms" in '
         f"{len(helps) - helps.count('helps') - helps.count('cannot tell')}.",
