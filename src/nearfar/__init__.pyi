@@ -55,6 +55,7 @@ from nearfar.neighbors import MetricNeighborsClassifier as MetricNeighborsClassi
 from nearfar.neighbors import MetricNeighborsRegressor as MetricNeighborsRegressor
 from nearfar.retrieval import Relevance as Relevance
 from nearfar.retrieval import RetrievalAdapter as RetrievalAdapter
+from nearfar.retrieval import SourceWeights as SourceWeights
 from nearfar.retrieval import compare_retrieval as compare_retrieval
 from nearfar.rows import open_rows as open_rows
 from nearfar.runtime.threads import executor as executor

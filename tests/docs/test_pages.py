@@ -25,7 +25,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 PATH = re.compile(r"[\w.<*][\w.<>*-]*(?:/[\w.<>*-]*)+|[\w-]+\.(?:py|md|toml|html|css|js)")
 TREE_FILE = re.compile(r"\w+\.(?:py|html|css|js)\b")
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 NOT_PYTHON = re.compile(r"--|[A-Z]+=|[a-z]+(-[a-z]+)+$|\w+\.(db|jsonl|np[yz]|parquet)$")
 
 OTHER_NAMES = {

@@ -41,6 +41,10 @@ COMMANDS = {
     ),
     "show": ("show", "Show a metric: its size, eigenvalues, features and directions."),
     "adapt": ("adapt", "Adapt vectors of queries to judged searches, and say whether it helps."),
+    "weigh": (
+        "weigh",
+        "Learn how much each vector, text and number counts in a search, and say which ones help.",
+    ),
     "gate": (
         "gate",
         "Say whether a new version is better than the old one, on data that neither has seen.",
@@ -99,7 +103,7 @@ With a table of your own, and labels in a column:
 COMMAND_GROUPS = {
     "Learn": ("learn", "compare", "report", "show"),
     "Use a metric": ("transform", "neighbors", "predict", "verify", "evaluate", "export"),
-    "Search": ("adapt", "search-report", "gate", "bridge"),
+    "Search": ("adapt", "weigh", "search-report", "gate", "bridge"),
     "Ask people": ("ask",),
 }
 EXAMPLES = {
@@ -114,6 +118,7 @@ EXAMPLES = {
     "evaluate": "nearfar evaluate table.safetensors new.csv --label species",
     "export": "nearfar export table.safetensors --to onnx --out table.onnx",
     "adapt": "nearfar adapt queries.parquet documents.parquet --qrels judged.qrels",
+    "weigh": "nearfar weigh queries.parquet documents.parquet --qrels judged.qrels --bm25 text",
     "search-report": "nearfar search-report queries.parquet documents.parquet --qrels judged.qrels",
     "gate": "nearfar gate old.safetensors new.safetensors --queries queries.parquet "
     "--documents documents.parquet --qrels gate.qrels",
@@ -123,7 +128,7 @@ EXAMPLES = {
 OPTION_GROUPS = {
     "What is known": "label numbers triplets pairs id group qrels beir clicks ignore-unknown train",
     "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
-    "columns",
+    "columns source bm25 number",
     "Questions": "kind random-share person pictures vectors",
     "Method": "method metric distance scale set max-iter goal side score adapter",
     "Decision": "threshold criterion max-fpr target confidence prevalence level",

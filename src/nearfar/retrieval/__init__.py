@@ -16,6 +16,7 @@ from nearfar.retrieval.readers import (
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.results import SearchComparison, SearchResult
 from nearfar.retrieval.runs import write_qrels, write_run
+from nearfar.retrieval.source_weights import SourceWeights
 
 __all__ = [
     "Collection",
@@ -27,6 +28,7 @@ __all__ = [
     "RetrievalAdapter",
     "SearchComparison",
     "SearchResult",
+    "SourceWeights",
     "compare_retrieval",
     "from_clicks",
     "from_columns",

@@ -79,7 +79,7 @@ def search(Q: Floats, X: Floats, depth: int, *, queries: ArrayLike | None = None
         table = Q[rows[some]] @ X.T
         if not np.isfinite(table).all():
             raise ValueError("Scores are not finite: vectors have missing or too large values.")
-        documents[some] = _largest(table, depth)
+        documents[some] = largest(table, depth)
         scores[some] = np.take_along_axis(table, documents[some], axis=1)
 
     for _ in Threads().map(rank, len(rows), max(1, _MAX_ELEMENTS // len(X))):
@@ -87,7 +87,7 @@ def search(Q: Floats, X: Floats, depth: int, *, queries: ArrayLike | None = None
     return Ranking(rows, documents, scores)
 
 
-def _largest(table: Floats, depth: int) -> Ints:
+def largest(table: Floats, depth: int) -> Ints:
     """Columns of the largest values of each row, in order; of equal values, the first."""
     if 2 * depth > table.shape[1]:
         return np.argsort(-table, axis=1, kind="stable")[:, :depth]

@@ -72,6 +72,18 @@ class Relevance:
         queries, documents, grades = queries[first], documents[first], grades[first]
         vars(self).update(query=frozen(queries), document=frozen(documents), grade=frozen(grades))
 
+    @classmethod
+    def from_labels(cls, queries: ArrayLike, documents: ArrayLike) -> Relevance:
+        """Take documents as relevant to the queries that have the same label.
+
+        Examples
+        --------
+        >>> from nearfar import Relevance
+        >>> Relevance.from_labels(["cat", "dog"], ["dog", "cat", "dog"]).document
+        array([1, 0, 2])
+        """
+        return cls(*np.nonzero(np.asarray(queries)[:, None] == np.asarray(documents)))
+
     def __len__(self) -> int:
         return len(self.query)
 
