@@ -2,8 +2,8 @@
 Weights for hybrid search
 =========================
 
-Items have a title, a body and a picture, each with a vector. The title says most, the body less, and
-the picture nothing. `SourceWeights` finds that out from a few judged queries.
+Items have a title, a body and a picture, each with a vector. The title says most, the body less,
+and the picture nothing. `SourceWeights` finds that out from a few judged queries.
 """
 
 import matplotlib.pyplot as plt
@@ -48,5 +48,5 @@ lines = {"equal weights": found(*equal)}
 lines |= {f"{name} alone": found(test[name], documents[name]) for name in noise}
 for style, (name, share) in zip(["--", "-.", ":", (0, (1, 4))], lines.items(), strict=True):
     ax.axhline(share, linestyle=style, color="gray", label=name)
-ax.set(xlabel="judged queries", ylabel="found among the first ten", xscale="log", ylim=(0, 1))
+ax.set(xlabel="judged queries", ylabel="found among the first ten", ylim=(0, 1))
 ax.legend()
