@@ -60,3 +60,16 @@ def test_mistakes_are_named(run: Any, tables: Any) -> None:
     assert "colour" in run("weigh", *INPUT, "--number", "colour", code=2).stderr
     wrong = run("weigh", *INPUT, "--number", "text", code=2).stderr
     assert "Row 0 of text has missing" in wrong
+
+
+def test_show_says_what_sources_add_and_where_weights_come_from(
+    run: Any, document: Any, tables: Any
+) -> None:
+    run("weigh", *INPUT, "--number", "price")
+    weights = SourceWeights.load("weights.safetensors")
+    found = document("show", "weights.safetensors")
+    assert found["weights"] == weights.weights_
+    assert found["provenance"]["data"] == {"queries": 40, "documents": 150}
+    shown = run("show", "weights.safetensors").stdout
+    assert str(weights.chosen_) in shown
+    assert "from 40 queries and 150 documents" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +16,11 @@ from nearfar.cli.terminal import UserError, command, say, show_json, show_table
 from nearfar.evaluate.neighbor_votes import RELIABILITY_HEADINGS, Reliability
 from nearfar.metrics.importance import comparable_shares
 from nearfar.metrics.learned_from import stored_threshold, stored_votes
+from nearfar.retrieval import SourceWeights
 from nearfar.runtime.notes import note
 from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.quoting import counted
-from nearfar.runtime.tensor_file import metadata_of
+from nearfar.runtime.tensor_file import kind_of_file, metadata_of
 from nearfar.workflow.description import (
     describe_adapter,
     describe_bridge,
@@ -53,12 +55,20 @@ def show(
 
     Shares of columns are those of a report: of the mean squared distance between the rows that the
     metric was learned from. Of an adapter, show what it maps and what its held-out searches gained;
-    of a bridge, what it keeps.
+    of a bridge, what it keeps; of weights, what each source adds.
     """
     if columns:
         _show_columns(metric, json)
     elif is_adapter(metric):
         _show_adapter(metric, json)
+    elif kind_of_file(metric) == "sources":
+        weights = SourceWeights.load(metric)
+        if json:
+            made = asdict(weights.provenance_)
+            show_json({"kind": "sources", **weights.chosen_.to_dict(), "provenance": made})
+        else:
+            say(f"{metric}: weights of {counted(len(weights.weights_), 'source')}")
+            say(str(weights.chosen_))
     elif is_bridge(metric):
         bridge = Bridge.load(metric)
         if json:

@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.evaluate.intervals import CONFIDENCE
+from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_choice import FEWEST_QUERIES
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.source_choice import ALONE, EQUAL, JudgedScores, folds
@@ -30,6 +31,7 @@ from nearfar.retrieval.store_queries import store_query
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer
+from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.typing import Floats, Vector
 
@@ -161,6 +163,8 @@ class SourceWeights(BaseEstimator):
     chosen_ : WeighedSources
         What was chosen, what it reaches on held-out queries, and whether each source helps.
         ``print(chosen_)`` writes a table.
+    provenance_ : Provenance
+        When they were learned, by which version and from which judgements.
 
     Examples
     --------
@@ -235,6 +239,9 @@ class SourceWeights(BaseEstimator):
         self.chosen_ = WeighedSources(
             name, len(rows), float(learned.mean()), self.weights_, self.shares_, gains, over
         )
+        judgements = np.column_stack([relevance.query, relevance.document, relevance.grade])
+        numbers = {"queries": len(rows), "documents": n_documents}
+        self.provenance_ = Provenance.now(numbers, row_digests(judgements), self.chosen_.outcome)
         return self
 
     def _held_out(self, judged: JudgedScores) -> dict[str, Vector]:
@@ -332,7 +339,8 @@ class SourceWeights(BaseEstimator):
         state = {"parameters": self.get_params(), "kinds": self.kinds_, "numbers": self.numbers_}
         text = json.dumps(state | {"chosen": asdict(self.chosen_)})
         weights = np.array(list(self.weights_.values()))
-        write_tensors(path, "sources", {"weights": weights}, {"version": "1", "state": text})
+        header = {"version": "1", "state": text, **self.provenance_.metadata}
+        write_tensors(path, "sources", {"weights": weights}, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -347,10 +355,14 @@ class SourceWeights(BaseEstimator):
         """
         with open_tensors(path, "sources") as file:
             state = json.loads(file.metadata["state"])
+            made = Provenance.read(file.metadata)
+            if made is None:
+                raise ValueError("it does not say when it was made")
             learned, chosen = cls(**state["parameters"]), state["chosen"]
             for part in ("adds", "over"):
                 chosen[part] = {name: HeldOutGain(**gain) for name, gain in chosen[part].items()}
             learned.chosen_ = WeighedSources(**chosen)
             learned.weights_, learned.shares_ = chosen["weights"], chosen["shares"]
             learned.kinds_, learned.numbers_ = state["kinds"], state["numbers"]
+            learned.provenance_ = made
         return learned
