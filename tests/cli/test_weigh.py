@@ -69,7 +69,7 @@ def test_show_says_what_sources_add_and_where_weights_come_from(
     weights = SourceWeights.load("weights.safetensors")
     found = document("show", "weights.safetensors")
     assert found["weights"] == weights.weights_
-    assert found["provenance"]["data"] == {"queries": 40, "documents": 150}
+    assert found["provenance"]["data"] == {"queries": 36, "documents": 150}
     shown = run("show", "weights.safetensors").stdout
     assert str(weights.chosen_) in shown
-    assert "from 40 queries and 150 documents" in shown
+    assert "from 36 queries and 150 documents" in shown

@@ -64,8 +64,8 @@ def show(
     elif kind_of_file(metric) == "sources":
         weights = SourceWeights.load(metric)
         if json:
-            made = asdict(weights.provenance_)
-            show_json({"kind": "sources", **weights.chosen_.to_dict(), "provenance": made})
+            origin = asdict(weights.provenance_)
+            show_json({"kind": "sources", **weights.chosen_.to_dict(), "provenance": origin})
         else:
             say(f"{metric}: weights of {counted(len(weights.weights_), 'source')}")
             say(str(weights.chosen_))
