@@ -62,6 +62,21 @@ def use_onnx() -> None:
     assert Path("map.onnx").stat().st_size > METRIC.L.size
 
 
+def use_match() -> None:
+    from nearfar import RecordMatcher
+
+    names = {"name": [f"person number {7 * i}" for i in range(40)]}
+    pairs = [(i, j) for i in range(40) for j in (i, (i + 1) % 40)]
+    RecordMatcher().fit(names, names, pairs, [i == j for i, j in pairs])
+
+
+def use_search() -> None:
+    from nearfar import Relevance, SourceWeights
+
+    texts = {"text": [f"word{i} word{i + 1}" for i in range(40)]}
+    SourceWeights().fit(texts, texts, Relevance(range(40), range(40)))
+
+
 def use_langchain() -> None:
     from nearfar.deploy.langchain import MetricEmbeddings
 
