@@ -67,7 +67,7 @@ def use_match() -> None:
 
     names = {"name": [f"person number {7 * i}" for i in range(40)]}
     pairs = [(i, j) for i in range(40) for j in (i, (i + 1) % 40)]
-    RecordMatcher().fit(names, names, pairs, [i == j for i, j in pairs])
+    RecordMatcher().fit(names, {**names}, pairs, [i == j for i, j in pairs])
 
 
 def use_search() -> None:
