@@ -2,14 +2,15 @@
 
 Cranfield: the vectors of documents, BM25 of titles and BM25 of texts. CLINC150: vectors and BM25 of
 utterances, which find others of their intent. 20 newsgroups: vectors, BM25 of subjects and BM25 of
-texts; posts find others of their group. "noise" has the vectors of CLINC150 and random vectors, so
-that nothing is to be gained. Each draw learns from some queries, and nDCG@10 is measured on all
-others, with all documents. Beside `SourceWeights`:
+texts; posts find others of their group. "noise" has the vectors of CLINC150 and random vectors, one
+or six of them, so that nothing is to be gained. Each draw learns from some queries, and nDCG@10 is
+measured on all others, with all documents. Beside `SourceWeights`:
 
 - equal weights: scores in the units of `SourceWeights`
 - rank fusion: the sum of 1 / (60 + rank)
 - best single: the source that is best on the judged queries; and the one that is best on the others
-- grid search: weights in steps of 0.1 in the same units, the best on the judged queries
+- grid search: weights in steps of 0.1 in the same units, the best on the judged queries (with seven
+  sources in steps of 0.5)
 
     python benchmarks/sources.py [--toy] [--splits DRAWS]
 """
@@ -74,7 +75,7 @@ def cranfield() -> Tables:
     return {"vector": Q, "title": asked, "text": asked}, {"vector": X, **documents}, relevance
 
 
-def clinc(*, noise: bool = False) -> Tables:
+def clinc(*, noise: int = 0) -> Tables:
     texts = [row["text"] for row in rows_of("clinc150.csv.gz")]
     with np.load(data_file("clinc150_emb256.npz")) as data:
         X, y = data["X"], data["y"]
@@ -83,7 +84,11 @@ def clinc(*, noise: bool = False) -> Tables:
     parts = rows[:, :5].ravel(), rows[:, 5:].ravel()
     relevance = Relevance.from_labels(*(y[part] for part in parts))
     if noise:
-        sides = [{"vector": X[part], "noise": rng.normal(size=(len(part), 8))} for part in parts]
+        names = [f"noise {number}" for number in range(noise)]
+        sides = [
+            {"vector": X[part], **{name: rng.normal(size=(len(part), 8)) for name in names}}
+            for part in parts
+        ]
     else:
         sides = [{"vector": X[part], "text": [texts[row] for row in part]} for part in parts]
     return sides[0], sides[1], relevance
@@ -130,7 +135,8 @@ def measure(name: str, tables: Tables, sizes: tuple[int, ...], draws: int) -> li
     fusion = ndcg((1 / (61 + ranks)).sum(axis=2), gains)
     single = np.array([ndcg(S[..., place], gains) for place in range(len(sources))])
     heights = np.sort(S, axis=1)[:, -10:].mean(axis=1) - S.mean(axis=1)
-    grid = [np.array(w) for w in product(range(11), repeat=len(sources)) if sum(w) == 10]
+    steps = 10 if len(sources) < 4 else 2
+    grid = [np.array(w) for w in product(range(steps + 1), repeat=len(sources)) if sum(w) == steps]
     rows = []
     for size, draw in product(sizes, range(draws)):
         # The method and its intervals were designed with draws below 200.
@@ -179,7 +185,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     for other, way in (("the best single source", "single"), ("equal weights", "equal")):
         gains = [(row["over"][other], row["learned"] - row[way]) for row in rows]
         covered.append(np.mean([seen["low"] <= gain <= seen["high"] for seen, gain in gains]))
-    helps = [row["verdicts"]["noise"] for row in rows if "noise" in row["verdicts"]]
+    verdicts = [verdict for row in rows for verdict in row["verdicts"].items()]
+    helps = [verdict for name, verdict in verdicts if name.startswith("noise")]
     lines += [
         "",
         f"Weights were below the best single source in {sum(b > 0 for b in behind)} of {len(rows)} "
@@ -187,8 +194,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         "The 90 % interval had the gain on the other queries "
         f"in {100 * covered[0]:.0f} % of the draws for the best single source, "
         f"and in {100 * covered[1]:.0f} % for "
-        f'equal weights. The verdict on random vectors was "helps" in {helps.count("helps")} of '
-        f'{len(helps)} draws, and "does not help" or "harms" in '
+        f'equal weights. The verdict on random vectors was "helps" {helps.count("helps")} of '
+        f'{len(helps)} times, and "does not help" or "harms" in '
         f"{len(helps) - helps.count('helps') - helps.count('cannot tell')}.",
     ]
     return "\n".join(lines)
@@ -204,7 +211,8 @@ def main() -> None:
             ("Cranfield", cranfield()),
             ("CLINC150", clinc()),
             ("20 newsgroups", newsgroups()),
-            ("noise", clinc(noise=True)),
+            ("noise", clinc(noise=1)),
+            ("noise, six", clinc(noise=6)),
         ):
             rows += measure(name, tables, SIZES, draws)
         record("sources", rows)

@@ -55,6 +55,14 @@ def test_new_items_without_an_old_vector(run, vectors):
     assert "of 150 new vectors have an old one of the same id" in said
 
 
+def test_a_bridge_that_keeps_little_is_warned_of(run, folder):
+    rng = np.random.default_rng(0)
+    np.save("new.npy", rng.standard_normal((200, 4)))
+    np.save("old.npy", rng.standard_normal((200, 4)))
+    said = run("bridge", "new.npy", "old.npy", "--out", "b").stderr
+    assert "less than half of the neighbours are found" in said
+
+
 def test_other_commands_take_its_file(run, document, fail, vectors):
     new, old, rows = vectors
     bridge = learn_bridge("new.parquet", "old.parquet", ids="id")

@@ -73,3 +73,5 @@ def test_show_says_what_sources_add_and_where_weights_come_from(
     shown = run("show", "weights.safetensors").stdout
     assert str(weights.chosen_) in shown
     assert "from 36 queries and 150 documents" in shown
+    refused = run("transform", "weights.safetensors", "q.parquet", "x.npy", code=2).stderr
+    assert "weights of the sources of a search" in refused

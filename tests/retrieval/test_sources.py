@@ -108,7 +108,7 @@ def test_a_few_queries_at_a_time_give_the_same(monkeypatch):
     whole = JudgedScores.of(sources, relevance, relevance.queries)
     monkeypatch.setattr(source_choice, "_MAX_ELEMENTS", 3 * 4 * 150)
     parts = JudgedScores.of(sources, relevance, relevance.queries)
-    np.testing.assert_array_equal(parts.documents, whole.documents)
+    np.testing.assert_array_equal(parts.places, whole.places)
     np.testing.assert_allclose(parts.scores, whole.scores, atol=1e-12)
 
 
@@ -291,3 +291,18 @@ class TestErrors:
 def test_relevance_from_labels():
     found = Relevance.from_labels([1, 2, 3], [2, 1, 2])
     assert list(zip(found.query, found.document, strict=True)) == [(0, 1), (1, 0), (1, 2)]
+
+
+def test_the_order_of_documents_is_no_source():
+    """Documents are sorted by how often they are asked for, as many tables are."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 8))
+    asked = rng.choice(400, size=60, p=(p := 1 / np.arange(1, 401) ** 1.5) / p.sum())
+    queries = {"vector": X[asked] + 1.5 * rng.normal(size=(60, 8)), "few": np.ones((60, 1))}
+    documents = {"vector": X, "few": np.sign(rng.normal(size=(400, 1)))}
+    chosen = SourceWeights().fit(queries, documents, Relevance(range(60), asked)).chosen_
+    assert chosen.adds["vector"].verdict == "helps"
+    assert chosen.adds["few"].verdict != "helps"
+    queries["few"] *= 0
+    with pytest.raises(ValueError, match="few gives all documents of a query the same score"):
+        SourceWeights().fit(queries, documents, Relevance(range(60), asked))

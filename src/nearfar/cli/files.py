@@ -117,6 +117,11 @@ def load_metric(path: Path) -> Metric:
         raise UserError(
             f"{path} is a bridge between models, not a metric; transform, show and export take it."
         )
+    if kind_of_file(path) == "sources":
+        raise UserError(
+            f"{path} has weights of the sources of a search, and is not a metric; show takes it, "
+            "and SourceWeights.load in Python."
+        )
     return Metric.load(path)
 
 

@@ -54,7 +54,8 @@ Documents = Annotated[
 VectorColumn = Annotated[
     str | None,
     typer.Option(
-        "--vector", help="With an adapter: column of vectors [default: the only one with lists]."
+        "--vector",
+        help="For adapters and bridges: column of vectors [default: the only one with lists].",
     ),
 ]
 GivenMetric = Annotated[

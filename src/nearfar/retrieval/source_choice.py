@@ -61,7 +61,9 @@ class JudgedScores:
     is_number : array of bool of shape (n_sources,)
     scores : array of shape (n_queries, n_candidates, n_sources)
         Candidates that stand first by some source come first.
-    documents : array of int of shape (n_queries, n_candidates)
+    places : array of int of shape (n_queries, n_candidates)
+        Of the documents in a random order, by which those with equal scores are ranked: in tables
+        that are sorted by popularity, the order of rows would be the best source.
     gains : array of shape (n_queries, n_candidates)
         Grades divided by the largest DCG of the query.
     heights : array of shape (n_queries, n_sources)
@@ -71,7 +73,7 @@ class JudgedScores:
     names: list[str]
     is_number: Bools
     scores: Array
-    documents: Ints
+    places: Ints
     gains: Matrix
     heights: Matrix
 
@@ -86,25 +88,26 @@ class JudgedScores:
         )
         n_rows = int(relevance.query.max()) + 1
         ideal = ideal_dcg(relevance.query, relevance.grade, n_rows, discounts(DEPTH))
-        parts = []
+        order, parts = np.random.RandomState(0).permutation(n_documents), []
         for rows in np.split(queries, range(step, len(queries), step)):
-            S = np.stack([source.scores(rows) for source in sources.values()]).astype(np.float64)
+            S = np.stack([source.scores(rows)[:, order] for source in sources.values()])
+            S = S.astype(np.float64)
             top = np.stack([largest(table, depth) for table in S])
             best = np.take_along_axis(S, top[..., :DEPTH], axis=2).mean(axis=2) - S.mean(axis=2)
             heights = np.where(is_number[:, None], S.std(axis=2), best).T
-            order = top[~is_number].transpose(1, 2, 0).reshape(len(rows), -1).tolist()
-            documents = np.array([list(islice(dict.fromkeys(row), depth)) for row in order])
-            scores = np.take_along_axis(S, documents[None], axis=2).transpose(1, 2, 0)
-            grades = JudgedRanking(Ranking(rows, documents, scores), relevance).grades
-            parts.append((scores, documents, grades / ideal[rows, None], heights))
+            first = top[~is_number].transpose(1, 2, 0).reshape(len(rows), -1).tolist()
+            places = np.array([list(islice(dict.fromkeys(row), depth)) for row in first])
+            scores = np.take_along_axis(S, places[None], axis=2).transpose(1, 2, 0)
+            grades = JudgedRanking(Ranking(rows, order[places], scores), relevance).grades
+            parts.append((scores, places, grades / ideal[rows, None], heights))
         return cls(list(sources), is_number, *map(np.concatenate, zip(*parts, strict=True)))
 
     def take(self, rows: Ints, without: str = "") -> JudgedScores:
         """Return some of the queries; a source that is left out has scores of 0."""
         scores = self.scores[rows]
         scores[..., [name == without for name in self.names]] = 0.0
-        documents, gains, heights = self.documents[rows], self.gains[rows], self.heights[rows]
-        return replace(self, scores=scores, documents=documents, gains=gains, heights=heights)
+        places, gains, heights = self.places[rows], self.gains[rows], self.heights[rows]
+        return replace(self, scores=scores, places=places, gains=gains, heights=heights)
 
     @property
     def units(self) -> Vector:
@@ -113,8 +116,8 @@ class JudgedScores:
         return np.where(units > 0, units, 1.0)
 
     def ndcg(self, weights: Vector) -> Vector:
-        """Return nDCG@10 of each query; documents with equal scores are ranked by row number."""
-        first = np.lexsort((self.documents, -(self.scores @ weights)))[:, :DEPTH]
+        """Return nDCG@10 of each query."""
+        first = np.lexsort((self.places, -(self.scores @ weights)))[:, :DEPTH]
         return np.take_along_axis(self.gains, first, axis=1) @ discounts(first.shape[1])
 
     def candidates(self) -> dict[str, Vector]:

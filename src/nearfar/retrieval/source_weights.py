@@ -42,6 +42,8 @@ _SMALL = 0.01
 # Equal results of all queries do not prove that there is no difference: that of one more query.
 _UNSEEN = 0.1
 _SINGLE = "the best single source"
+# Scores that differ by less are equal but for rounding.
+_FLAT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,10 @@ class SourceWeights(BaseEstimator):
         if len(rows) < FEWEST_QUERIES:
             raise ValueError(f"Weights need {FEWEST_QUERIES} judged queries; got {len(rows)}.")
         judged = JudgedScores.of(sources, relevance, rows)
+        spreads = np.ptp(judged.scores, axis=1).max(axis=0)
+        for each, spread in zip(sources, spreads, strict=True):
+            if spread <= _FLAT:
+                raise ValueError(f"{each} gives all documents of a query the same score; drop it.")
         name, weights = judged.choose(self.cv, self.random_state)
         shares = np.abs(weights) * judged.units
         total = shares.sum() or 1.0

@@ -9,6 +9,9 @@ from nearfar.retrieval.search_input import read_vectors
 from nearfar.runtime.notes import note
 from nearfar.tables.errors import TableError
 
+# Below this recall, a search by the bridge is not what the old model found.
+_LITTLE = 0.5
+
 
 def learn_bridge(
     new: object,
@@ -68,4 +71,11 @@ def learn_bridge(
             "the recall is for an index of these items alone; give all old vectors as index if "
             "there are more."
         )
-    return Bridge(random_state=random_state).fit(np.asarray(X), np.asarray(Y), searched)
+    bridge = Bridge(random_state=random_state).fit(np.asarray(X), np.asarray(Y), searched)
+    if bridge.recall_.high < _LITTLE:
+        note(
+            "less than half of the neighbours are found; embed more items with both models, or all "
+            "with the new one.",
+            warning=True,
+        )
+    return bridge
