@@ -102,7 +102,7 @@ def kept_matches(
         return float("nan"), (0.0, 1.0)
     # Matches of one person are kept or lost together.
     n_left = 0 if one_table else matches[:, 0].max() + 1
-    joined = Pairs(matches + [0, n_left], np.ones(len(matches), dtype=bool))
+    joined = Pairs(matches + np.array([0, n_left]), np.ones(len(matches), dtype=bool))
     share = float(kept.mean())
     variance, n_groups = group_variance(kept - share, joined_classes(joined)[:, 0])
     return share, mean_interval(share, variance, n_groups)
