@@ -49,6 +49,7 @@ from nearfar.learners.nca import SparseNCA as SparseNCA
 from nearfar.learners.ordinal import OrdinalEmbedding as OrdinalEmbedding
 from nearfar.learners.pieces import PiecewiseMetric as PiecewiseMetric
 from nearfar.learners.selection.auto import AutoMetric as AutoMetric
+from nearfar.matching import RecordMatcher as RecordMatcher
 from nearfar.metrics.gated import GatedMetric as GatedMetric
 from nearfar.metrics.metric import Metric as Metric
 from nearfar.neighbors import MetricNeighborsClassifier as MetricNeighborsClassifier

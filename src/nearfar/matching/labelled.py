@@ -1,0 +1,158 @@
+"""Labelled pairs of records, in parts that share no entity.
+
+An entity is what matches join: a person with all of its records. The rows of a part are taken out
+of the tables, so that nothing that is fitted to one part can see the records of another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nearfar.constraints import Pairs
+from nearfar.constraints.folds import components
+from nearfar.matching.records import Records
+from nearfar.typing import Bools, Ints, Vector
+from nearfar.verification import PairEvidence
+
+Candidates = Callable[[Records, Records], Ints]
+"""Returns the pairs of rows that may be the same. The two tables are one object if the records of
+one table are compared with each other."""
+
+# Different records to learn from: more take time and tell little.
+_MOST_DIFFERENT = 10_000
+# Pairs of different records to calibrate on: entities limit the confidence long before.
+_MOST_CALIBRATED = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPairs:
+    """Pairs of records of two tables, and which of them are the same.
+
+    Attributes
+    ----------
+    left, right : Records
+        One object if it is one table.
+    index : array of shape (n_pairs, 2)
+    same : array of bool of shape (n_pairs,)
+    entities : tuple of two arrays of int
+        Entities of the rows of `left` and of `right`.
+    complete : bool
+        Whether all matches of the two tables are among the pairs.
+    n_different : int
+        Number of pairs of different records that those among the pairs stand for.
+    """
+
+    left: Records
+    right: Records
+    index: Ints
+    same: Bools
+    entities: tuple[Ints, Ints]
+    complete: bool
+    n_different: int
+
+    @classmethod
+    def of(
+        cls, left: Records, right: Records, index: Ints, same: Bools, complete: bool
+    ) -> LabelledPairs:
+        """Find the entities."""
+        first = 0 if right is left else len(left)
+        i, j = index[same].T
+        entity = components(i, first + j, first + len(right))
+        entities = entity[: len(left)], entity[first:]
+        return cls(left, right, index, same, entities, complete, int((~same).sum()))
+
+    @property
+    def pair_entities(self) -> Ints:
+        """Entities of the two records of each pair."""
+        (one, two), (i, j) = self.entities, self.index.T
+        return np.column_stack([one[i], two[j]])
+
+    def split(
+        self, share: float, random: np.random.RandomState
+    ) -> tuple[LabelledPairs, LabelledPairs]:
+        """Return a part to learn from, and one to calibrate on that has a share of the entities."""
+        if self.complete:
+            most = math.sqrt(_MOST_CALIBRATED / max(1, len(self.left) * len(self.right)))
+            share = min(share, most)
+        n = 1 + max(int(each.max(initial=0)) for each in self.entities)
+        matched = np.zeros(n, dtype=bool)
+        matched[self.pair_entities[self.same]] = True
+        held_out = np.zeros(n, dtype=bool)
+        for kind in (np.flatnonzero(matched), np.flatnonzero(~matched)):
+            held_out[random.permutation(kind)[: round(share * len(kind))]] = True
+        return self._part(~held_out), self._part(held_out)
+
+    def _part(self, chosen: Bools) -> LabelledPairs:
+        """Return the pairs of some entities, and tables that have no others."""
+        kept = chosen[self.pair_entities].all(axis=1)
+        tables, places = [], []
+        for side, entity in enumerate(self.entities):
+            used = chosen[entity] if self.complete else np.zeros(len(entity), dtype=bool)
+            named = self.index[kept] if self.right is self.left else self.index[kept, side]
+            used[named] = True
+            rows = np.flatnonzero(used)
+            tables.append((self.left, self.right)[side].take(rows))
+            places.append((np.cumsum(used) - 1, entity[rows]))
+        one_table = self.right is self.left
+        index = np.column_stack([places[side][0][self.index[kept, side]] for side in (0, 1)])
+        return LabelledPairs(
+            tables[0],
+            tables[0] if one_table else tables[1],
+            index,
+            self.same[kept],
+            (places[0][1], places[1][1]),
+            self.complete,
+            int((~self.same[kept]).sum()),
+        )
+
+    def with_candidates(
+        self, candidates: Candidates, random: np.random.RandomState
+    ) -> LabelledPairs:
+        """Add candidates that are different records, as `complete` labels tell."""
+        found = np.asarray(candidates(self.left, self.right))
+        (one, two), (i, j) = self.entities, found.T
+        different = found[one[i] != two[j]]
+        different = different[~np.isin(self._keys(different), self._keys(self.index))]
+        n = self.n_different + len(different)
+        chosen = random.permutation(len(different))[:_MOST_DIFFERENT]
+        index = np.concatenate([self.index, different[chosen]])
+        same = np.concatenate([self.same, np.zeros(len(chosen), dtype=bool)])
+        return replace(self, index=index, same=same, n_different=n)
+
+    def evidence(
+        self, score: Callable[[Ints], Vector], candidates: Candidates | None
+    ) -> PairEvidence:
+        """Return the pairs by their distance, which is a negative score.
+
+        If the labels are complete, these are all pairs. Those that are no candidates are infinitely
+        far apart.
+        """
+        index, same = self.index, self.same
+        if self.complete:
+            index = np.indices((len(self.left), len(self.right))).reshape(2, -1).T
+            if self.right is self.left:
+                index = index[index[:, 0] < index[:, 1]]
+            same = np.isin(self._keys(index), self._keys(self.index[self.same]))
+            # Of one entity, but not given as the same: not known.
+            (one, two), (i, j) = self.entities, index.T
+            known = same | (one[i] != two[j])
+            index, same = index[known], same[known]
+        compared = np.ones(len(index), dtype=bool)
+        if candidates is not None:
+            found = self._keys(np.asarray(candidates(self.left, self.right)))
+            compared = np.isin(self._keys(index), found)
+        distances = np.full(len(index), np.inf)
+        distances[compared] = -score(index[compared])
+        (one, two), (i, j) = self.entities, index.T
+        first = 0 if self.right is self.left else len(self.left)
+        pairs = Pairs(np.column_stack([i, first + j]), same)
+        return PairEvidence(distances, pairs, np.column_stack([one[i], two[j]]))
+
+    def _keys(self, index: Ints) -> Ints:
+        """Return a number for each pair; in one table, the order of the two does not matter."""
+        ordered = np.sort(index, axis=1) if self.right is self.left else index
+        return np.asarray(ordered[:, 0] * len(self.right) + ordered[:, 1])

@@ -1,0 +1,307 @@
+"""`RecordMatcher`: whether two records are the same person, product or paper."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, fields
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from nearfar.columns.notation import Notation
+from nearfar.matching.comparisons import Comparisons, Field
+from nearfar.matching.labelled import Candidates, LabelledPairs
+from nearfar.matching.model import PairModel, best_threshold, fit_calibrated
+from nearfar.matching.records import Records
+from nearfar.runtime.parameters import check_parameters, number
+from nearfar.runtime.tensor_file import open_tensors, write_tensors
+from nearfar.typing import Bools, Ints, Matrix, Vector
+from nearfar.verification import (
+    OperatingPoint,
+    TargetNotCertifiedError,
+    choose_threshold,
+    parse_target,
+)
+
+
+class ComparedField(NamedTuple):
+    """A field, what it is, and in which ways it is compared."""
+
+    name: str
+    kind: str
+    ways: tuple[str, ...]
+
+
+class RecordMatcher(BaseEstimator):
+    """Tell whether two records are the same, as learned from pairs for which this is known.
+
+    Each field is compared in its own ways, and a model of the comparisons gives the log-odds that
+    the two records are the same.
+
+    Without a `target`, the threshold is the one with the largest expected F1 on pairs whose records
+    were held out. With a target, the model is learned from some entities (records that matches
+    join), and the threshold is certified on others. If the pairs cannot certify it, `fit` raises
+    `TargetNotCertifiedError`, which says how many entities are needed.
+
+    Parameters
+    ----------
+    target : str, dict or None, default=None
+        What to certify, such as "fmr<=1e-4" (false match rate), "precision>=0.99" or "recall>=0.9";
+        see `PairVerifier`.
+    calibration : float, default=0.5
+        With a target, share of the entities that the threshold is certified on.
+    confidence : float, default=0.95
+        Confidence with which the target is certified.
+    random_state : int, RandomState or None, default=None
+        For splits and trees.
+
+    Attributes
+    ----------
+    fields_ : tuple of ComparedField
+        Name, kind and ways of each field; the last one is the whole record.
+    threshold_ : float
+        Pairs with these log-odds or more are the same.
+    operating_point_ : OperatingPoint or None
+        With a target: error rates at the threshold, and the certified bound. Its distances are
+        negative log-odds. If `fit` is told that the matches are complete, the false match rate is
+        that among all pairs of records of different entities, and otherwise that among pairs like
+        those that were given.
+    comparisons_ : Comparisons
+    model_ : PairModel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import RecordMatcher
+    >>> names = ["Ann Lee", "Bo Ray", "Cy Fox", "Di Orr", "Eve Ash", "Flo Kay", "Gus Day", "Hal Poe"]
+    >>> cities = ["Bonn", "Rome", "Oslo", "Bern", "Kyiv", "Riga", "Nice", "Cork"]
+    >>> left = {"name": names * 5, "city": np.repeat(cities, 5)}
+    >>> right = {"name": [name.upper() for name in left["name"]], "city": left["city"]}
+    >>> pairs = [(i, j) for i in range(40) for j in range(40) if i // 5 == j // 5 or i % 8 == j % 8]
+    >>> matcher = RecordMatcher(random_state=0).fit(left, right, pairs, [i == j for i, j in pairs])
+    >>> matcher.predict(left, right, [[0, 0], [0, 8]])
+    array([ True, False])
+    """
+
+    def __init__(
+        self,
+        target: Any = None,
+        *,
+        calibration: float = 0.5,
+        confidence: float = 0.95,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.target = target
+        self.calibration = calibration
+        self.confidence = confidence
+        self.random_state = random_state
+
+    def fit(
+        self,
+        left: Any,
+        right: Any,
+        pairs: ArrayLike,
+        same: ArrayLike,
+        *,
+        complete: bool = False,
+        candidates: Candidates | None = None,
+    ) -> Self:
+        """Learn from pairs.
+
+        Parameters
+        ----------
+        left, right : DataFrame, dict of columns, or list of dicts
+            Tables of records; fields of the same name are compared. `right` is None if records of
+            one table are compared with each other.
+        pairs : array-like of shape (n_pairs, 2)
+            Rows of `left` and of `right`, from 0.
+        same : array-like of bool of shape (n_pairs,)
+            Whether the two are the same.
+        complete : bool, default=False
+            Whether all matches of the two tables are given, so that all other pairs are different.
+        candidates : callable, optional
+            ``candidates(left, right)`` returns the pairs of two `Records` that may be the same.
+            Other pairs count as different at every threshold and are not compared. If the matches
+            are complete, candidates that are no matches are learned from, too.
+        """
+        rules = {
+            "calibration": number(above=0.0, below=1.0),
+            "confidence": number(above=0.5, below=1.0),
+        }
+        check_parameters(rules, {name: getattr(self, name) for name in rules})
+        target = None if self.target is None else parse_target(self.target)
+        one, two = _tables(left, right)
+        index, truth = _rows(pairs, one, two), np.asarray(same)
+        if truth.shape != (len(index),) or not np.isin(truth, (0, 1)).all():
+            raise ValueError(f"same must be True or False for each of the {len(index)} pairs.")
+        random = check_random_state(self.random_state)
+        learning = LabelledPairs.of(one, two, index, truth.astype(bool), complete)
+        if target is not None:
+            learning, calibrating = learning.split(self.calibration, random)
+        if complete and candidates is not None:
+            learning = learning.with_candidates(candidates, random)
+        self._learn(learning, random)
+        if target is None:
+            return self
+        evidence = calibrating.evidence(
+            lambda rows: self._log_odds(calibrating.left, calibrating.right, rows), candidates
+        )
+        point = choose_threshold(evidence, target, confidence=self.confidence)
+        if np.isinf(point.threshold):
+            raise TargetNotCertifiedError(
+                f"{self.target} cannot be met: too many matches are no candidates."
+            )
+        self.operating_point_, self.threshold_ = point, -point.threshold
+        return self
+
+    def _learn(self, learning: LabelledPairs, random: np.random.RandomState) -> None:
+        """Fit the comparisons, the model and the threshold to pairs and to nothing else."""
+        if not 0 < learning.same.sum() < len(learning.same):
+            raise ValueError(
+                "Pairs that are the same and pairs that are different are needed; got "
+                f"{learning.same.sum()} and {(~learning.same).sum()} to learn from."
+            )
+        left, right, index = learning.left, learning.right, learning.index
+        rows = [index.ravel()] if right is left else index.T
+        tables = zip((left, right), map(np.unique, rows), strict=False)
+        self.comparisons_ = Comparisons.fit([table.take(used) for table, used in tables])
+        self._names, X = self.comparisons_.compare(left, right, index)
+        self.model_, held_out = fit_calibrated(
+            X, learning.same, learning.pair_entities, learning.n_different, random
+        )
+        self.threshold_, self.operating_point_ = best_threshold(held_out), None
+
+    @property
+    def fields_(self) -> tuple[ComparedField, ...]:
+        """Name, kind and ways of each field; the last one is the whole record."""
+        check_is_fitted(self, "model_")
+        return tuple(
+            ComparedField(each.name, each.kind, tuple(w for f, w in self._names if f == each.name))
+            for each in self.comparisons_.fields
+        )
+
+    def scores(self, left: Any, right: Any, pairs: ArrayLike) -> Vector:
+        """Return the log-odds that the records of each pair are the same."""
+        check_is_fitted(self, "model_")
+        one, two = _tables(left, right)
+        return self._log_odds(one, two, _rows(pairs, one, two))
+
+    def _log_odds(self, left: Records, right: Records, index: Ints) -> Vector:
+        return self.model_.log_odds(self.comparisons_.compare(left, right, index)[1])
+
+    def decision_function(self, left: Any, right: Any, pairs: ArrayLike) -> Vector:
+        """Return log-odds minus threshold: not negative for pairs that are the same."""
+        return self.scores(left, right, pairs) - self.threshold_
+
+    def predict(self, left: Any, right: Any, pairs: ArrayLike) -> Bools:
+        """Tell which pairs are the same."""
+        return self.scores(left, right, pairs) >= self.threshold_
+
+    def predict_proba(self, left: Any, right: Any, pairs: ArrayLike) -> Vector:
+        """Return the probability that the records of each pair are the same.
+
+        It is calibrated on pairs that were held out, and holds where as many of the pairs are
+        matches as among those that were learned from.
+        """
+        return np.asarray(expit(self.scores(left, right, pairs)))
+
+    def explain(self, left: Any, right: Any, pairs: ArrayLike) -> Matrix:
+        """Return how much each field speaks for a match, in log-odds.
+
+        It is what the log-odds are, minus what they would be on average if the comparisons of the
+        field were once those of typical matches and once those of typical other pairs: medians of
+        the pairs that were learned from.
+
+        Returns
+        -------
+        array of shape (n_pairs, n_fields)
+            In the order of `fields_`.
+        """
+        check_is_fitted(self, "model_")
+        one, two = _tables(left, right)
+        names, X = self.comparisons_.compare(one, two, _rows(pairs, one, two))
+        own = self.model_.log_odds(X)
+        parts = []
+        for each in self.comparisons_.fields:
+            of_field = np.array([name == each.name for name, _ in names])
+            instead = [np.where(of_field, typical, X) for typical in self.model_.typical]
+            parts.append(own - np.mean([self.model_.log_odds(Z) for Z in instead], axis=0))
+        return np.column_stack(parts)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the matcher to a safetensors file.
+
+        An existing file is replaced only once the new one is complete.
+        """
+        check_is_fitted(self, "model_")
+        arrays = {each.name: getattr(self.model_, each.name) for each in fields(PairModel)}
+        described = []
+        for place, each in enumerate(self.comparisons_.fields):
+            arrays |= {f"rarity.{place}.{way}": a for way, a in each.rarity.items()}
+            described.append([each.name, each.kind, asdict(each.notation), list(each.rarity)])
+        point = self.operating_point_
+        header = {
+            "fields": described,
+            "names": self._names,
+            "threshold": self.threshold_,
+            "parameters": {
+                "target": self.target,
+                "calibration": self.calibration,
+                "confidence": self.confidence,
+            },
+            "operating_point": None if point is None else asdict(point),
+        }
+        metadata = {name: json.dumps(value) for name, value in header.items()}
+        write_tensors(path, "matcher", arrays, {"version": "1", **metadata})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a matcher that `save` wrote."""
+        with open_tensors(path, "matcher") as file:
+            header = {name: json.loads(file.metadata[name]) for name in _HEADER}
+            matcher = cls(**header["parameters"])
+            compared = []
+            for place, (name, kind, notation, ways) in enumerate(header["fields"]):
+                rarity = {w: file[f"rarity.{place}.{w}"].astype(np.float32) for w in ways}
+                compared.append(Field(name, kind, Notation(**notation), rarity))
+            matcher.comparisons_ = Comparisons(tuple(compared))
+            matcher._names = [(name, way) for name, way in header["names"]]
+            matcher.model_ = PairModel(**{each.name: file[each.name] for each in fields(PairModel)})
+            point = header["operating_point"]
+            matcher.operating_point_ = None
+            if point is not None:
+                point["interval"] = tuple(point["interval"])
+                matcher.operating_point_ = OperatingPoint(**point)
+            matcher.threshold_ = float(header["threshold"])
+        return matcher
+
+
+_HEADER = ("fields", "names", "threshold", "parameters", "operating_point")
+
+
+def _tables(left: Any, right: Any) -> tuple[Records, Records]:
+    """Return the two tables; one object if there is no other one."""
+    one = Records.of(left, "left")
+    return one, one if right is None or right is left else Records.of(right, "right")
+
+
+def _rows(pairs: ArrayLike, left: Records, right: Records) -> Ints:
+    """Return pairs as row numbers that the tables have."""
+    index = np.asarray(pairs)
+    index = index.reshape(-1, 2) if index.size == 0 else index
+    if index.ndim != 2 or index.shape[1] != 2 or (index.size and index.dtype.kind not in "iu"):
+        raise ValueError(f"pairs must be row numbers of shape (n_pairs, 2); got {index.shape}.")
+    index = index.astype(np.intp)
+    if index.size and (index.min() < 0 or (index.max(axis=0) >= [len(left), len(right)]).any()):
+        raise ValueError(
+            f"pairs must be rows of the tables, which have {len(left)} and {len(right)} records."
+        )
+    if right is left and (index[:, 0] == index[:, 1]).any():
+        raise ValueError("pairs of one table must be two different rows.")
+    return index

@@ -1,0 +1,205 @@
+"""A model of comparisons: the log-odds that two records are the same.
+
+It is the mean of three models' log-odds, each of which errs in its own way: a logistic regression,
+extremely randomised trees (P. Geurts, D. Ernst, L. Wehenkel: Extremely randomized trees, Machine
+Learning 63, 2006) and boosted trees (J. H. Friedman: Stochastic gradient boosting, Computational
+Statistics & Data Analysis 38, 2002).
+
+Models of the other folds tell the log-odds of each fold's pairs. A fold holds whole entities, and
+only pairs within a fold are held out, so that no record is on both sides. Pairs of different
+entities are mostly in two folds; those within one stand for them and weigh more. A logistic
+regression on these log-odds (J. Platt: Probabilistic outputs for support vector machines, 1999)
+calibrates the mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+from nearfar.metrics.leaf_map import Forest
+from nearfar.typing import Array, Bools, Ints, Matrix, Vector
+
+# Comparisons are not negative, so that -1 is apart from all of them in trees.
+_MISSING = -1.0
+_N_TREES, _N_BOOSTED = 200, 200
+_RATE = 0.08
+# Shares of trees are not further from certainty than this.
+_CERTAIN = 1e-3
+_N_FOLDS = 5
+# Pairs whose leaves are held at a time.
+_BLOCK = 1 << 12
+
+
+@dataclass(frozen=True, eq=False)
+class PairModel:
+    """Three models as arrays, and their calibration.
+
+    Attributes
+    ----------
+    roots, feature, threshold, right : array
+        Trees, as `Forest` has them: first those that vote, then boosted ones.
+    value : array of shape (n_nodes,)
+        What a leaf says: a probability, or a part of the log-odds.
+    center, scale, coef : array of shape (n_comparisons,)
+        Of the logistic regression; missing comparisons are at the center.
+    typical : array of shape (2, n_comparisons)
+        Medians of the comparisons of different records, and of the same ones.
+    numbers : array of shape (5,)
+        Number of trees that vote; intercepts of the boosted trees and of the logistic regression;
+        slope and intercept of the calibration.
+    """
+
+    roots: Array
+    feature: Array
+    threshold: Array
+    right: Array
+    value: Vector
+    center: Vector
+    scale: Vector
+    coef: Vector
+    typical: Matrix
+    numbers: Vector
+
+    def __post_init__(self) -> None:
+        vars(self)["_forest"] = Forest(self.roots, self.feature, self.threshold, self.right)
+
+    @classmethod
+    def fit(cls, X: Matrix, same: Bools, random: np.random.RandomState) -> PairModel:
+        """Fit the three models; they are not calibrated yet."""
+        filled = np.nan_to_num(X, nan=_MISSING)
+        seeds = random.randint(1 << 31, size=2)
+        votes = ExtraTreesClassifier(
+            _N_TREES, min_samples_leaf=2, max_features=0.2, random_state=seeds[0]
+        ).fit(filled, same)
+        boosted = GradientBoostingClassifier(
+            n_estimators=_N_BOOSTED,
+            learning_rate=_RATE,
+            max_depth=5,
+            min_samples_leaf=5,
+            subsample=0.5,
+            max_features="sqrt",
+            random_state=seeds[1],
+        ).fit(filled, same)
+        trees = [*votes.estimators_, *boosted.estimators_.ravel()]
+        forest = Forest.of(trees)
+        shares = [
+            tree.tree_.value[:, 0, 1] / tree.tree_.value[:, 0].sum(axis=1)
+            for tree in trees[:_N_TREES]
+        ]
+        steps = [_RATE * tree.tree_.value[:, 0, 0] for tree in trees[_N_TREES:]]
+        value = np.concatenate([*shares, *steps])
+        gaps = np.isnan(X)
+        known = np.maximum(1, (~gaps).sum(axis=0))
+        center = np.where(gaps, 0.0, X).sum(axis=0) / known
+        scale = np.where(gaps, center, X).std(axis=0)
+        scale[scale < 1e-9] = 1.0
+        linear = LogisticRegression(C=0.05, max_iter=500).fit(
+            (np.where(gaps, center, X) - center) / scale, same
+        )
+        typical = np.array([_medians(X[~same]), _medians(X[same])])
+        numbers = np.array([_N_TREES, logit(same.mean()), linear.intercept_[0], 1.0, 0.0])
+        return cls(
+            forest.roots,
+            forest.feature,
+            forest.threshold,
+            forest.right,
+            value,
+            center,
+            scale,
+            linear.coef_[0],
+            typical,
+            numbers,
+        )
+
+    def log_odds(self, X: Matrix) -> Vector:
+        """Return the calibrated log-odds of pairs with these comparisons."""
+        n_votes, boosted, intercept, slope, shift = self.numbers
+        blocks = []
+        for top in range(0, len(X), _BLOCK):
+            block = X[top : top + _BLOCK]
+            leaves = self._forest.leaves(np.nan_to_num(block, nan=_MISSING).astype(np.float32))
+            values = self.value[leaves]
+            share = values[:, : int(n_votes)].mean(axis=1).clip(_CERTAIN, 1 - _CERTAIN)
+            Z = np.where(np.isnan(block), 0.0, (block - self.center) / self.scale)
+            linear = Z @ self.coef + intercept
+            steps = values[:, int(n_votes) :].sum(axis=1) + boosted
+            blocks.append((logit(share) + steps + linear) / 3)
+        return np.asarray(slope * np.concatenate([*blocks, np.empty(0)]) + shift)
+
+
+class HeldOut(NamedTuple):
+    """Pairs that were held out: log-odds, truth, and the pairs that each stands for."""
+
+    log_odds: Vector
+    same: Bools
+    weight: Vector
+
+
+def fit_calibrated(
+    X: Matrix, same: Bools, entities: Ints, n_different: int, random: np.random.RandomState
+) -> tuple[PairModel, HeldOut]:
+    """Fit a model and calibrate it by pairs that were held out.
+
+    Parameters
+    ----------
+    X : array of shape (n_pairs, n_comparisons)
+    same : array of bool
+    entities : array of shape (n_pairs, 2)
+        Entities of the records of each pair.
+    n_different : int
+        Number of pairs of different records that those in X stand for.
+    random : RandomState
+    """
+    names, place = np.unique(entities, return_inverse=True)
+    fold = (random.permutation(len(names)) % _N_FOLDS)[place.reshape(-1, 2)]
+    log_odds = np.full(len(X), np.nan)
+    for number in range(_N_FOLDS):
+        seen, unseen = (fold != number).all(axis=1), (fold == number).all(axis=1)
+        if 0 < same[seen].sum() < seen.sum():
+            log_odds[unseen] = PairModel.fit(X[seen], same[seen], random).log_odds(X[unseen])
+    held_out = np.isfinite(log_odds)
+    truth, score = same[held_out], log_odds[held_out]
+    if not 0 < truth.sum() < len(truth):
+        raise ValueError(
+            "There are too few pairs to hold some out whose records are in no others; give more."
+        )
+    weight = np.where(truth, same.sum() / truth.sum(), n_different / (~truth).sum())
+    platt = LogisticRegression().fit(score[:, None], truth, weight)
+    slope, shift = float(platt.coef_[0, 0]), float(platt.intercept_[0])
+    model = PairModel.fit(X, same, random)
+    arrays = {each.name: getattr(model, each.name) for each in fields(model)}
+    arrays["numbers"] = np.array([*model.numbers[:3], slope, shift])
+    return PairModel(**arrays), HeldOut(slope * score + shift, truth, weight)
+
+
+def best_threshold(held_out: HeldOut) -> float:
+    """Return the log-odds at which the expected F1 is the largest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.matching.model import HeldOut, best_threshold
+    >>> score = np.array([-5.0, -4.0, 4.0, 6.0])
+    >>> best_threshold(HeldOut(score, score > 0, np.ones(4)))
+    0.0
+    """
+    order = np.argsort(-held_out.log_odds, kind="stable")
+    score, weight = held_out.log_odds[order], held_out.weight[order]
+    true = weight * expit(score)
+    f1 = 2 * np.cumsum(true) / (np.cumsum(weight) + true.sum())
+    best = int(np.argmax(f1))
+    return float(score[best : best + 2].mean())
+
+
+def _medians(X: Matrix) -> Vector:
+    """Return the medians of the known comparisons; nan if there are none."""
+    known = ~np.isnan(X).all(axis=0)
+    out = np.full(X.shape[1], np.nan)
+    out[known] = np.nanmedian(X[:, known], axis=0)
+    return out
