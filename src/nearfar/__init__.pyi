@@ -65,6 +65,8 @@ from nearfar.tables import read_table as read_table
 from nearfar.verification import PairVerifier as PairVerifier
 from nearfar.workflow.learning import Learned as Learned
 from nearfar.workflow.learning import learn as learn
+from nearfar.workflow.matching import Matched as Matched
+from nearfar.workflow.matching import match as match
 from nearfar.workflow.searching import Adapted as Adapted
 from nearfar.workflow.searching import adapt as adapt
 

@@ -15,8 +15,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.columns.notation import Notation
+from nearfar.matching.candidates import N_CANDIDATES
 from nearfar.matching.comparisons import Comparisons, Field
 from nearfar.matching.labelled import Candidates, LabelledPairs
+from nearfar.matching.matches import How, Matches, find_matches
 from nearfar.matching.model import PairModel, best_threshold, fit_calibrated
 from nearfar.matching.records import Records
 from nearfar.runtime.parameters import check_parameters, number
@@ -72,6 +74,8 @@ class RecordMatcher(BaseEstimator):
         negative log-odds. If `fit` is told that the matches are complete, the false match rate is
         that among all pairs of records of different entities, and otherwise that among pairs like
         those that were given.
+    held_out_ : HeldOut
+        Log-odds of pairs to learn from by models of others. A file does not have them.
     comparisons_ : Comparisons
     model_ : PairModel
 
@@ -176,6 +180,7 @@ class RecordMatcher(BaseEstimator):
             X, learning.same, learning.pair_entities, learning.n_different, random
         )
         self.threshold_, self.operating_point_ = best_threshold(held_out), None
+        self.held_out_ = held_out
 
     @property
     def fields_(self) -> tuple[ComparedField, ...]:
@@ -233,6 +238,29 @@ class RecordMatcher(BaseEstimator):
             instead = [np.where(of_field, typical, X) for typical in self.model_.typical]
             parts.append(own - np.mean([self.model_.log_odds(Z) for Z in instead], axis=0))
         return np.column_stack(parts)
+
+    def match(
+        self, left: Any, right: Any = None, *, how: How = "auto", n_candidates: int = N_CANDIDATES
+    ) -> Matches:
+        """Find the records that are the same, among all pairs.
+
+        Parameters
+        ----------
+        left, right : DataFrame, dict of columns, or list of dicts
+            Without `right`, records of one table are compared with each other.
+        how : {"auto", "one-to-one", "all", "clusters"}, default="auto"
+            Two tables: each record in at most one match ("one-to-one", the default), or all pairs
+            above the threshold. One table: "clusters" by average linkage (the default), or all
+            pairs.
+        n_candidates : int, default=10
+            Records of `right` that a record of `left` is compared with; see `candidate_pairs`.
+
+        Returns
+        -------
+        Matches
+        """
+        check_is_fitted(self, "model_")
+        return find_matches(self, left, right, how=how, n_candidates=n_candidates)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the matcher to a safetensors file.

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from nearfar.matching.assignment import clusters, one_to_one
-from nearfar.matching.candidates import candidate_pairs
+from nearfar.matching.candidates import N_CANDIDATES, candidate_pairs
 from nearfar.matching.records import Records
 from nearfar.runtime.progress import stage
 from nearfar.runtime.quoting import counted
@@ -88,7 +88,7 @@ def find_matches(
     right: Any = None,
     *,
     how: How = "auto",
-    n_candidates: int = 10,
+    n_candidates: int = N_CANDIDATES,
 ) -> Matches:
     """Find the records that are the same; see `RecordMatcher.match`."""
     tables = [Records.of(left, "left")]
@@ -96,8 +96,8 @@ def find_matches(
         tables.append(Records.of(right, "right"))
     if how == "auto":
         how = "clusters" if right is None else "one-to-one"
-    if (how == "clusters") > (right is None):
-        raise ValueError("Clusters are those of one table; use how='all' for two.")
+    if how == ("clusters" if right is not None else "one-to-one"):
+        raise ValueError(f"{how} is not for {counted(len(tables), 'table')}; leave it out.")
     with stage("finding candidates"):
         pairs, _ = candidate_pairs(*tables, n_candidates=n_candidates)
     with stage("comparing records"):

@@ -146,7 +146,7 @@ def estimated_f1(
     return f1, mean_interval(f1, variance, max(1, len(stratum)))
 
 
-def words(f1: float, interval: tuple[float, float]) -> str:
+def f1_in_words(f1: float, interval: tuple[float, float]) -> str:
     """Say what the answers tell, and whether to go on."""
     low, high = interval
     text = f"F1 of the decisions before these answers: {f1:.3f} ({low:.3f} to {high:.3f})."

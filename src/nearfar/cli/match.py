@@ -1,0 +1,129 @@
+"""``nearfar match``: the records of two tables, or of one table, that are the same."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from nearfar.cli import options
+from nearfar.cli.files import check_metric_output, spooled, write_table
+from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json, show_table
+from nearfar.matching import RecordMatcher
+from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, stem_of
+from nearfar.workflow.matching import match as match_tables
+
+_SHOWN = 10
+
+
+class How(StrEnum):
+    """Which pairs are matches."""
+
+    auto = "auto"
+    one_to_one = "one-to-one"
+    all = "all"
+    clusters = "clusters"
+
+
+@command
+def match(
+    context: typer.Context,
+    left: Annotated[
+        str, typer.Argument(callback=spooled, help=f"Table of records: {', '.join(TABLES)}.")
+    ],
+    right: Annotated[
+        str | None,
+        typer.Argument(help="Another table; without it, records of the first are grouped."),
+    ] = None,
+    pairs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Known pairs: left, right [, same]. Without same, all matches of the records that "
+            "they name. Repeatable.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help='What to certify: "fmr<=1e-4", "precision>=0.99" or "recall>=0.9".'),
+    ] = None,
+    confidence: Annotated[
+        float,
+        typer.Option(help="Confidence with which --target is certified, above 0.5 and below 1."),
+    ] = 0.95,
+    ids: Annotated[
+        str | None,
+        typer.Option("--id", metavar="NAME[,NAME]", help="Column of ids, of both or each table."),
+    ] = None,
+    how: Annotated[
+        How,
+        typer.Option(
+            help="Each record in one match, or all pairs above the threshold; one table in "
+            "clusters, or all pairs."
+        ),
+    ] = How.auto,
+    candidates: Annotated[
+        int, typer.Option(min=1, help="Records that each record is compared with.")
+    ] = 10,
+    matcher: Annotated[
+        Path | None,
+        typer.Option("--with", metavar="FILE", help="Use this matcher instead of learning one."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the matcher to this file.")
+    ] = None,
+    ask: Annotated[
+        tuple[int, Path] | None,
+        typer.Option(
+            metavar="N FILE",
+            help="Write N pairs to ask people about; fill in column same, then give the file with "
+            "--pairs.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report as one HTML file.")
+    ] = None,
+    seed: options.Seed = 0,
+    save_as: Annotated[
+        Path | None, options.output("Table of matches to write, and of pairs to check.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Find the records of two tables, or of one table, that are the same."""
+    inputs: list[Any] = [left, right, matcher, *(pairs or [])]
+    for path in (save_as, ask and ask[1]):
+        if path is not None:
+            check_output(path, WRITTEN_TABLES, inputs)
+    if save is not None:
+        check_metric_output(save, inputs)
+    if report is not None:
+        check_output(report, (".html", ".htm"), inputs)
+    if matcher is not None and target is not None:
+        raise UserError("--target is for learning; a matcher of --with has its threshold.")
+    known = None if matcher is None else RecordMatcher.load(matcher)
+    choice: Any = {"target": target, "ids": ids, "matcher": known, "how": how.value}
+    choice |= {"n_candidates": candidates, "confidence": confidence, "random_state": seed}
+    with bars():
+        matched = match_tables(left, right, pairs or None, **choice)
+    if save is not None:
+        matched.save(save)
+    if save_as is not None:
+        write_table(matched.table, save_as)
+    if ask is not None:
+        write_table(matched.questions(ask[0]), ask[1])
+    if report is not None:
+        name = " and ".join(stem_of(Path(each)) for each in (left, right) if each)
+        matched.report(report, name, command_line(context))
+    if json:
+        show_json(matched.to_dict())
+        return
+    say(str(matched))
+    written = {"Matches": save_as, "Matcher": save, "Questions": ask and ask[1], "Report": report}
+    for what, path in written.items():
+        if path is not None:
+            say(f"{what} written to {path}")
+    if save_as is None:
+        table = matched.table.select(pl.all().exclude("same")).head(_SHOWN)
+        show_table(table.columns, [[str(cell) for cell in row] for row in table.iter_rows()])

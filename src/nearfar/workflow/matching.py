@@ -1,0 +1,447 @@
+"""`match`: from tables of records and known pairs to the records that are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import expit
+
+from nearfar.evaluate.intervals import mean_interval
+from nearfar.matching import Matches, RecordMatcher, Records, candidate_pairs
+from nearfar.matching.candidates import N_CANDIDATES, kept_matches, pair_places
+from nearfar.matching.matches import How
+from nearfar.matching.questions import (
+    choose_questions,
+    estimated_f1,
+    f1_in_words,
+    pairs_by_rare_values,
+)
+from nearfar.runtime.notes import Note, collecting_notes, note
+from nearfar.runtime.option_names import option
+from nearfar.runtime.quoting import counted, quoted
+from nearfar.tables.errors import TableError
+from nearfar.tables.formats import read_frame
+from nearfar.tables.frames import Frame
+from nearfar.tables.judgements import SAME, read_truths
+from nearfar.tables.reader import Source, require_columns
+from nearfar.tables.reading import row_names
+from nearfar.typing import Array, Bools, Ints
+
+_SIDES = ("left", "right"), ("a", "b")
+# What `Matched.questions` adds to a pair, so that the answers tell how good the matcher was.
+_ASKED = ["stratum", "weight", "probability", "guess"]
+# Fields that decided, of each match.
+_SHOWN_FIELDS = 3
+# An explanation takes as long as comparing twenty pairs.
+_MOST_EXPLAINED = 1_000
+
+
+def match(
+    left: Any,
+    right: Any = None,
+    pairs: Any = None,
+    *,
+    target: str | None = None,
+    ids: str | None = None,
+    matcher: RecordMatcher | None = None,
+    how: How = "auto",
+    n_candidates: int = N_CANDIDATES,
+    confidence: float = 0.95,
+    random_state: int = 0,
+) -> Matched:
+    """Find the records of two tables, or of one table, that are the same.
+
+    Parameters
+    ----------
+    left, right : path or DataFrame
+        Tables of records. Columns of the same name are compared. Without `right`, records of
+        `left` are compared with each other.
+    pairs : path or DataFrame, or list of them, optional
+        Known pairs: columns left, right [, same] with ids, or with row numbers from 0. Without a
+        column same, these are all matches of the records that they name, and other pairs of these
+        records are different. Without pairs and matcher, candidates that agree on two rare values
+        are taken for matches, and nothing is certified.
+    target : str, optional
+        What to certify, such as "fmr<=1e-4" or "precision>=0.99"; see `RecordMatcher`.
+    ids : str, optional
+        Column of ids, or two of them with a comma: left, right. By default a column that has all
+        ids of the pairs; or the first one, if its name ends in id and all its values differ.
+    matcher : RecordMatcher, optional
+        A fitted matcher, instead of learning one.
+    how : {"auto", "one-to-one", "all", "clusters"}, default="auto"
+        Each record in at most one match, all pairs above the threshold, or groups of one table.
+        By default one-to-one for two tables, and clusters for one.
+    n_candidates : int, default=10
+        Candidates of each record.
+    confidence : float, default=0.95
+        Confidence with which the target is certified.
+    random_state : int, default=0
+
+    Returns
+    -------
+    Matched
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from nearfar import match
+    >>> names = [f"{a} {b}" for a in ("Ann", "Bob", "Cy", "Dee", "Eve") for b in
+    ...          ("Abel", "Berg", "Carr", "Dahl", "Egan", "Fink")]
+    >>> left = pl.DataFrame({"name": names, "phone": [str(5550100 + 7 * i) for i in range(30)]})
+    >>> right = left.reverse().with_columns(pl.col("name").str.to_uppercase())
+    >>> matched = match(left, right)
+    >>> matched.table.head(1).select("left", "right", "check").rows()
+    [(0, 29, False)]
+    """
+    with collecting_notes() as notes:
+        given = [] if pairs is None else pairs if isinstance(pairs, list) else [pairs]
+        files = [(each, read_frame(_source(each, "pairs"))) for each in given]
+        sides = _read_sides([left] if right is None else [left, right], ids, files)
+        known = [_Known.read(frame, path, sides) for path, frame in files]
+        tables = [side.records for side in sides]
+        if matcher is None:
+            matcher = RecordMatcher(target, confidence=confidence, random_state=random_state)
+            _learn(matcher, tables, known, n_candidates)
+        matches = matcher.match(*tables, how=how, n_candidates=n_candidates)
+    return Matched(matches, matcher, tuple(sides), tuple(known), tuple(notes), random_state)
+
+
+def _learn(
+    matcher: RecordMatcher, tables: list[Records], known: Sequence[_Known], n_candidates: int
+) -> None:
+    """Learn from known pairs, or from pairs that agree on rare values."""
+
+    def candidates(left: Records, right: Records) -> Ints:
+        return candidate_pairs(left, *[right][left is right :], n_candidates=n_candidates)[0]
+
+    one, two = tables[0], tables[-1]
+    if not known:
+        if matcher.target is not None:
+            raise ValueError(f"{option('target')} needs known pairs; give {option('pairs')}.")
+        pairs, same = pairs_by_rare_values(one, two, candidates(one, two))
+        note(
+            f"learned from {counted(int(same.sum()), 'pair')} that agree on two rare values, and "
+            "nothing is certified; give known pairs.",
+            warning=True,
+        )
+        matcher.fit(one, *tables[1:] or [None], pairs, same)
+        return
+    index = np.concatenate([each.index for each in known])
+    same = np.concatenate([each.same for each in known])
+    if all(each.complete for each in known):
+        # Only these records are known completely.
+        rows = [np.unique(index)] * 2 if one is two else [np.unique(side) for side in index.T]
+        index = np.column_stack(
+            [np.searchsorted(*each) for each in zip(rows, index.T, strict=True)]
+        )
+        parts = [table.take(own) for table, own in zip(tables, rows, strict=False)]
+        one_or_two = (parts[0], parts[1] if len(parts) > 1 else None)
+        matcher.fit(*one_or_two, index, same, complete=True, candidates=candidates)
+    else:
+        matcher.fit(one, *tables[1:] or [None], index, same)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A table of records, and their ids; without ids, rows are named by their numbers."""
+
+    records: Records
+    ids: list[str] | None = None
+
+    def names(self, rows: Ints) -> Sequence[object]:
+        """Return ids, or row numbers."""
+        return rows.tolist() if self.ids is None else [self.ids[row] for row in rows]
+
+    def rows(self, names: pl.Series, path: object) -> Ints:
+        """Return the rows of ids."""
+        known = self.ids or [str(row) for row in range(len(self.records))]
+        number = {name: row for row, name in enumerate(known)}
+        found = [number.get(str(name).strip(), -1) for name in names.to_list()]
+        if -1 in found:
+            wrong = quoted(names[found.index(-1)])
+            raise TableError(
+                f"{path} refers to {wrong} in column {names.name}, which names no record; name the "
+                f"column of ids with {option('id')}."
+            )
+        return np.array(found, dtype=np.intp)
+
+
+def _read_sides(
+    sources: list[Any], ids: str | None, files: list[tuple[Any, pl.DataFrame]]
+) -> list[Side]:
+    """Read the tables; a column of ids is not compared."""
+    sides = []
+    named = (ids or "").split(",")
+    for place, given in enumerate(sources):
+        source = _source(given, _SIDES[0][place])
+        frame = read_frame(source)
+        column = named[min(place, len(named) - 1)].strip() or _id_column(frame, place, files)
+        names = None
+        if column:
+            require_columns(source, frame.columns, [column])
+            names, frame = row_names(frame[column], source), frame.drop(column)
+        sides.append(Side(Records.of(frame, _SIDES[0][place]), names))
+    return sides
+
+
+def _source(given: Any, name: str) -> Source:
+    if isinstance(given, str | PathLike):
+        return Path(given)
+    return Frame.of(given, name)
+
+
+def _id_column(
+    frame: pl.DataFrame, place: int, files: list[tuple[Any, pl.DataFrame]]
+) -> str | None:
+    """Return the column that has all ids of the known pairs, or the first if it looks like ids."""
+    wanted = {str(n).strip() for _, pairs in files for n in _ends(pairs)[place].to_list()}
+    for name in frame.columns if files else frame.columns[:1]:
+        values = set(map(str, frame[name].to_list()))
+        if len(values) == len(frame) and (
+            wanted <= values if files else name.lower().endswith("id")
+        ):
+            note(f"took {name} as ids; it is not compared.")
+            return name
+    return None
+
+
+def _ends(pairs: pl.DataFrame) -> list[pl.Series]:
+    """Return the two columns that name records."""
+    found = (names for names in _SIDES if set(names) <= set(pairs.columns))
+    names = next(found, pairs.columns[:2])
+    if len(names) < 2:
+        raise TableError("Known pairs need the columns left and right.")
+    return [pairs[name] for name in names]
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Known pairs of a file.
+
+    Attributes
+    ----------
+    index : array of int of shape (n_pairs, 2)
+    same : array of bool of shape (n_pairs,)
+    complete : bool
+        Whether they are all matches of their records.
+    asked : dict of str to array or None
+        If they are answers to questions: what `estimated_f1` needs.
+    """
+
+    index: Ints
+    same: Bools
+    complete: bool
+    asked: dict[str, Array] | None
+
+    @classmethod
+    def read(cls, frame: pl.DataFrame, path: object, sides: list[Side]) -> _Known:
+        """Read pairs; those without an answer are left out."""
+        column = next((name for name in SAME if name in frame.columns), None)
+        if column is not None:
+            answered = frame[column].cast(pl.String).str.strip_chars().fill_null("") != ""
+            frame = frame.filter(answered)
+        ends = zip((sides[0], sides[-1]), _ends(frame), strict=True)
+        index = np.column_stack([side.rows(names, path) for side, names in ends])
+        same = np.ones(len(frame), dtype=bool)
+        if column is not None:
+            same = np.array(read_truths(frame[column], path), dtype=bool)  # type: ignore[arg-type]
+        asked = None
+        if column is not None and set(_ASKED) <= set(frame.columns):
+            asked = {name: frame[name].cast(pl.Float64).to_numpy() for name in _ASKED[:3]}
+            asked["guess"] = np.array(read_truths(frame["guess"], path))  # type: ignore[arg-type]
+        return cls(index, same, column is None, asked)
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """Records that are the same, and the matcher that found them.
+
+    Attributes
+    ----------
+    matches : Matches
+    matcher : RecordMatcher
+    sides : tuple of Side
+        The tables.
+    known : tuple
+        Known pairs.
+    notes : tuple of Note
+    random_state : int
+    """
+
+    matches: Matches
+    matcher: RecordMatcher
+    sides: tuple[Side, ...]
+    known: tuple[_Known, ...]
+    notes: tuple[Note, ...] = ()
+    random_state: int = 0
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """The matches: ids, probability, the fields that decided, and which to look at by hand.
+
+        Doubtful pairs that are no matches are at the end, with `same` false.
+        """
+        found = self.matches
+        doubtful = np.isin(np.arange(len(found.same)), found.doubtful)
+        places = np.concatenate(
+            [np.flatnonzero(found.same), np.flatnonzero(doubtful & ~found.same)]
+        )
+        columns = self._pair_columns(found.candidates[places])
+        if found.clusters is not None:
+            columns["group"] = found.clusters[found.candidates[places, 0]]
+        return pl.DataFrame(
+            columns
+            | {
+                "same": found.same[places],
+                "probability": expit(found.scores[places]),
+                "fields": self.decided(places),
+                "check": doubtful[places],
+            }
+        )
+
+    @property
+    def left_over(self) -> list[Sequence[object]]:
+        """Ids of the records without a match, of each table."""
+        return [s.names(r) for s, r in zip(self.sides, self.matches.left_over, strict=True)]
+
+    def decided(self, places: Ints) -> list[str]:
+        """Return the fields that speak most for each candidate, or against it.
+
+        Of many, the least sure ones have them.
+        """
+        margin = np.abs(self.matches.scores[places] - self.matcher.threshold_)
+        some = np.argsort(margin, kind="stable")[:_MOST_EXPLAINED]
+        tables = self.sides[0].records, self.sides[-1].records
+        parts = self.matcher.explain(*tables, self.matches.candidates[places[some]])
+        names = np.array([each.name for each in self.matcher.fields_])
+        order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :_SHOWN_FIELDS]
+        fields = [""] * len(places)
+        for place, own in zip(some, order, strict=True):
+            fields[place] = ", ".join(names[own].tolist())
+        return fields
+
+    @cached_property
+    def kept(self) -> tuple[float, tuple[float, float], int] | None:
+        """Share of the known matches among the candidates, its interval, and their number.
+
+        Answers to questions do not count: questions are candidates.
+        """
+        parts = [each.index[each.same] for each in self.known if each.asked is None]
+        if not parts or not len(matches := np.concatenate(parts)):
+            return None
+        one_table = len(self.sides) == 1
+        return (*kept_matches(self.matches.candidates, matches, one_table=one_table), len(matches))
+
+    @property
+    def rates(self) -> dict[str, tuple[float, tuple[float, float]]]:
+        """Precision and recall of the threshold with 90 % intervals, on pairs not learned from."""
+        point, held_out = self.matcher.operating_point_, getattr(self.matcher, "held_out_", None)
+        if point is not None:
+            n = point.n_classes
+            both = {"precision": point.precision, "recall": point.recall}
+            return {name: (v, mean_interval(v, v * (1 - v) / n, n)) for name, v in both.items()}
+        if held_out is None or not self.known:
+            return {}
+        accepted = held_out.log_odds >= self.matcher.threshold_
+        shares = {}
+        for name, some, good in (
+            ("precision", accepted, held_out.same),
+            ("recall", held_out.same, accepted),
+        ):
+            weight = held_out.weight[some]
+            value = float(np.average(good[some], weights=weight)) if len(weight) else 0.0
+            n = int(weight.sum() ** 2 / max(weight @ weight, 1e-12))
+            shares[name] = value, mean_interval(value, value * (1 - value) / max(n, 1), n)
+        return shares
+
+    def questions(self, n: int) -> pl.DataFrame:
+        """Choose pairs to ask people about.
+
+        Half of them are nearest to the threshold; the others are drawn at random, and their answers
+        tell the F1 of these matches.
+
+        Returns
+        -------
+        DataFrame
+            Ids, an empty column `same` for the answers, what the estimate needs, and the fields of
+            both records.
+        """
+        found, one_table = self.matches, len(self.sides) == 1
+        asked = np.zeros(len(found.same), dtype=bool)
+        for each in self.known:
+            places = pair_places(found.candidates, each.index, one_table=one_table)
+            asked[places[places >= 0]] = True
+        probability = expit(found.scores)
+        nearness = found.scores - self.matcher.threshold_
+        rng = np.random.default_rng(self.random_state)
+        chosen = choose_questions(nearness, probability, found.same, asked, n, rng)
+        pairs = found.candidates[chosen.place]
+        columns: dict[str, Any] = self._pair_columns(pairs) | {"same": [""] * len(pairs)}
+        values = [*chosen[1:], probability[chosen.place], found.same[chosen.place]]
+        columns |= dict(zip(_ASKED, values, strict=True))
+        ends = zip(_SIDES[0], (self.sides[0], self.sides[-1]), pairs.T, strict=True)
+        for place, side, rows in ends:
+            columns |= {f"{place}: {name}": c[rows] for name, c in side.records.fields.items()}
+        return pl.DataFrame(columns)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the matcher to a file."""
+        self.matcher.save(path)
+
+    def report(
+        self, path: str | PathLike[str], name: str = "Matched records", command: str = ""
+    ) -> None:
+        """Write a report as one HTML file: how sure the matches are, what decided, near misses."""
+        from nearfar.report.match_page import write_match_report
+
+        write_match_report(path, self, name, command)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the matches and what is known of their errors, for JSON."""
+        return {
+            "matches": self.table.to_dicts(),
+            "left_over": [list(names) for names in self.left_over],
+            "candidates": len(self.matches.candidates),
+            "kept": None
+            if self.kept is None
+            else {"share": self.kept[0], "interval": self.kept[1]},
+            "rates": self.rates,
+            "certified": self.matcher.operating_point_ is not None,
+        }
+
+    def __str__(self) -> str:
+        found, point = self.matches, self.matcher.operating_point_
+        lines = [str(found)]
+        if point is not None:
+            lines.append(point.describe(str(self.matcher.target)))
+        elif rates := self.rates:
+            shares = [
+                f"{n} {100 * v:.1f} % ({100 * a:.1f} to {100 * b:.1f})"
+                for n, (v, (a, b)) in rates.items()
+            ]
+            lines.append(
+                f"On held-out pairs: {', '.join(shares)}. Nothing is certified without a target."
+            )
+        if self.kept is not None:
+            share, (low, high), n = self.kept
+            lines.append(
+                f"{counted(len(found.candidates), 'candidate')}: {100 * share:.2f} % of {n} known "
+                f"matches are among them ({100 * low:.2f} to {100 * high:.2f} %)."
+            )
+        asked = [each for each in self.known if each.asked is not None]
+        if asked:
+            lines.append(f1_in_words(*estimated_f1(**asked[-1].asked, same=asked[-1].same)))
+        if len(found.doubtful):
+            lines.append(f"{counted(len(found.doubtful), 'pair')} should be looked at by hand.")
+        return "\n".join(lines)
+
+    def _pair_columns(self, pairs: Ints) -> dict[str, Any]:
+        ends = zip((self.sides[0], self.sides[-1]), pairs.T, strict=True)
+        return dict(zip(_SIDES[0], (side.names(rows) for side, rows in ends), strict=True))
