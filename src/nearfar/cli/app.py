@@ -126,7 +126,7 @@ OPTION_GROUPS = {
     "What is known": "label numbers triplets pairs id group qrels beir ignore-unknown train",
     "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
     "columns",
-    "Questions": "kind random-share person pictures vectors ask",
+    "Questions": "kind random-share person pictures vectors ask questions",
     "Method": "method metric distance scale set max-iter goal side score adapter how candidates "
     "with",
     "Decision": "threshold criterion max-fpr target confidence prevalence level",

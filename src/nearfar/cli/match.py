@@ -6,17 +6,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import polars as pl
 import typer
 
 from nearfar.cli import options
-from nearfar.cli.files import check_metric_output, spooled, write_table
-from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json, show_table
+from nearfar.cli.files import spooled, write_table
+from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_result
 from nearfar.matching import RecordMatcher
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, stem_of
 from nearfar.workflow.matching import match as match_tables
-
-_SHOWN = 10
 
 
 class How(StrEnum):
@@ -75,13 +72,13 @@ def match(
         Path | None, typer.Option(metavar="FILE", help="Write the matcher to this file.")
     ] = None,
     ask: Annotated[
-        tuple[int, Path] | None,
+        Path | None,
         typer.Option(
-            metavar="N FILE",
-            help="Write N pairs to ask people about; fill in column same, then give the file with "
-            "--pairs.",
+            metavar="FILE",
+            help="Write pairs to ask people about: fill in column same, and give it with --pairs.",
         ),
     ] = None,
+    questions: Annotated[int, typer.Option(min=2, help="With --ask: number of pairs.")] = 50,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a report as one HTML file.")
     ] = None,
@@ -93,37 +90,28 @@ def match(
 ) -> None:
     """Find the records of two tables, or of one table, that are the same."""
     inputs: list[Any] = [left, right, matcher, *(pairs or [])]
-    for path in (save_as, ask and ask[1]):
+    written = {"Matches": save_as, "Questions": ask, "Report": report, "Matcher": save}
+    kinds = WRITTEN_TABLES, WRITTEN_TABLES, (".html", ".htm"), None
+    for path, kind in zip(written.values(), kinds, strict=True):
         if path is not None:
-            check_output(path, WRITTEN_TABLES, inputs)
-    if save is not None:
-        check_metric_output(save, inputs)
-    if report is not None:
-        check_output(report, (".html", ".htm"), inputs)
+            check_output(path, kind, inputs)
     if matcher is not None and target is not None:
-        raise UserError("--target is for learning; a matcher of --with has its threshold.")
-    known = None if matcher is None else RecordMatcher.load(matcher)
-    choice: Any = {"target": target, "ids": ids, "matcher": known, "how": how.value}
-    choice |= {"n_candidates": candidates, "confidence": confidence, "random_state": seed}
+        raise UserError("--target is for learning; the matcher of --with has its threshold.")
+    choice: Any = {"target": target, "ids": ids, "how": how.value, "n_candidates": candidates}
+    choice |= {"matcher": matcher and RecordMatcher.load(matcher), "random_state": seed}
     with bars():
-        matched = match_tables(left, right, pairs or None, **choice)
+        matched = match_tables(left, right, pairs or None, confidence=confidence, **choice)
     if save is not None:
         matched.save(save)
     if save_as is not None:
         write_table(matched.table, save_as)
     if ask is not None:
-        write_table(matched.questions(ask[0]), ask[1])
+        write_table(matched.questions(questions), ask)
     if report is not None:
         name = " and ".join(stem_of(Path(each)) for each in (left, right) if each)
         matched.report(report, name, command_line(context))
-    if json:
-        show_json(matched.to_dict())
-        return
-    say(str(matched))
-    written = {"Matches": save_as, "Matcher": save, "Questions": ask and ask[1], "Report": report}
-    for what, path in written.items():
-        if path is not None:
-            say(f"{what} written to {path}")
-    if save_as is None:
-        table = matched.table.select(pl.all().exclude("same")).head(_SHOWN)
-        show_table(table.columns, [[str(cell) for cell in row] for row in table.iter_rows()])
+    show_result(matched, json=json)
+    if not json:
+        for what, path in written.items():
+            if path is not None:
+                say(f"{what} written to {path}")

@@ -104,7 +104,9 @@ def kept_matches(
     n_left = 0 if one_table else matches[:, 0].max() + 1
     joined = Pairs(matches + np.array([0, n_left]), np.ones(len(matches), dtype=bool))
     share = float(kept.mean())
-    variance, n_groups = group_variance(kept - share, joined_classes(joined)[:, 0])
+    variance, n_groups = group_variance(
+        kept.astype(np.float64) - share, joined_classes(joined)[:, 0]
+    )
     return share, mean_interval(share, variance, n_groups)
 
 
@@ -147,7 +149,7 @@ def _weighted(A: csr_matrix, B: csr_matrix, *, one_table: bool) -> tuple[csr_mat
     for M in (A, B):
         weighted = M.copy()
         weighted.data = (1 + np.log(M.data)) * rarity[M.indices]
-        length = np.sqrt(weighted.power(2).sum(axis=1)).A1
+        length = np.sqrt(np.asarray(weighted.power(2).sum(axis=1)).ravel())
         unit.append(csr_matrix(diags_array(1 / np.maximum(length, 1e-12)) @ weighted))
     Q, D = unit
     row = np.repeat(np.arange(Q.shape[0]), np.diff(Q.indptr))

@@ -1,6 +1,6 @@
 """Pairs to begin with when nothing is known, and pairs to ask people about.
 
-Without labels, candidates that agree on two rare values are taken for matches, and the other
+Without labels, candidates that agree on several rare values are taken for matches, and the other
 candidates of their records for different ones. Nothing is certified then.
 
 Half of the questions are the pairs nearest to the threshold, whose answers move it most. The others
@@ -26,6 +26,7 @@ ENOUGH = 0.05
 # More records than this with a value, and agreement on it tells little.
 _RARE = 3
 _FEWEST_SURE = 20
+_MANY_FIELDS = 6
 _STRATA = np.array([0.001, 0.01, 0.1, 0.5, 0.9, 0.99])
 
 
@@ -50,14 +51,16 @@ def pairs_by_rare_values(left: Any, right: Any, pairs: Ints) -> tuple[Ints, Bool
         sides = [np.array([plain(cell) for cell in table.fields[name]]) for table in tables]
         known, code = np.unique(np.concatenate(sides), return_inverse=True)
         codes = np.split(code, [len(sides[0])])
-        rare = (np.stack([np.bincount(c, minlength=len(known)) for c in codes]) <= _RARE).all(0)
+        counts = [np.bincount(c, minlength=len(known)) for c in codes]
+        rare = np.maximum(*counts) <= _RARE
         own, other = (c[rows] for c, rows in zip(codes, pairs.T, strict=True))
         agreed += (own == other) & rare[own] & (known[own] != "")
-    same = agreed >= 2
+    # With more fields, two may go together, such as a suburb and its postcode.
+    same = agreed >= (2 if len(tables[0].fields) < _MANY_FIELDS else 3)
     if same.sum() < _FEWEST_SURE:
         raise ValueError(
-            f"Only {same.sum()} pairs of records agree on two rare values, too few to begin with; "
-            "give pairs for which it is known whether they are the same."
+            f"Only {same.sum()} pairs of records agree on several rare values, too few to begin "
+            "with; give pairs for which it is known whether they are the same."
         )
     sure = same | (np.isin(pairs[:, 0], pairs[same, 0]) & (agreed == 0))
     return pairs[sure], same[sure]
@@ -96,17 +99,16 @@ def choose_questions(
     near = free[np.argsort(np.abs(scores[free]), kind="stable")][: n // 2]
     free = np.setdiff1d(free, near)
     code = 2 * np.searchsorted(_STRATA, probability[free], side="right") + same[free]
-    strata = np.unique(code)
-    chosen, weight = [near], [np.zeros(len(near))]
-    names = [np.full(len(near), -1)]
-    for number, stratum in enumerate(strata):
-        members = free[code == stratum]
-        left = n - sum(map(len, chosen))
-        drawn = random.permutation(members)[: -(-left // (len(strata) - number))]
-        chosen.append(drawn)
-        names.append(np.full(len(drawn), stratum))
-        weight.append(np.full(len(drawn), len(members) / max(1, len(drawn))))
-    return Questions(np.concatenate(chosen), np.concatenate(names), np.concatenate(weight))
+    strata, sizes = np.unique(code, return_counts=True)
+    parts, left = [(near, np.full(len(near), -1), np.zeros(len(near)))], n - len(near)
+    # Small strata first: what they cannot fill goes to the others.
+    for place in np.argsort(sizes, kind="stable"):
+        share = left // (len(strata) + 1 - len(parts))
+        drawn = random.permutation(free[code == strata[place]])[:share]
+        weight = sizes[place] / max(1, len(drawn))
+        parts.append((drawn, *(np.full(len(drawn), each) for each in (strata[place], weight))))
+        left -= len(drawn)
+    return Questions(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 def estimated_f1(

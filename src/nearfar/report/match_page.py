@@ -69,10 +69,13 @@ def _rates(matched: Matched, lines: list[str]) -> list[Block]:
     if matched.kept is not None:
         shares["known matches among candidates"] = matched.kept[:2]
     bars = [
-        Bar(name, f"{100 * value:.2f} %", 100 * value, 100 * low, 100 * high)
+        Bar(name, f"{100 * value:.1f} %", 100 * value, 100 * low, 100 * high)
         for name, (value, (low, high)) in shares.items()
     ]
-    caption = "On pairs that were not learned from. The lines are 90 % intervals."
+    caption = (
+        "Precision and recall are those of the threshold, on pairs that were not learned from. The "
+        "lines are 90 % intervals."
+    )
     return [*([Bars("Shares", [BarGroup("", bars)], caption)] if bars else []), Text(lines)]
 
 
@@ -93,29 +96,23 @@ def _fields(matched: Matched) -> list[Block]:
 
 
 def _near_misses(matched: Matched) -> list[Block]:
-    """Return doubtful pairs side by side, with differences marked."""
-    found = matched.matches
-    if not len(found.doubtful):
-        return [Text(["No pair is doubtful."])]
+    """Return the least sure pairs side by side, with differences marked."""
+    found, (one, two) = matched.matches, (matched.sides[0], matched.sides[-1])
+    others = np.flatnonzero(~found.same)
+    misses = others[np.argsort(-found.scores[others], kind="stable")[:_SHOWN_PAIRS]]
     blocks: list[Block] = []
-    one, two = matched.sides[0], matched.sides[-1]
-    for place in found.doubtful[:_SHOWN_PAIRS]:
+    for place in list(dict.fromkeys([*found.doubtful, *misses]))[:_SHOWN_PAIRS]:
         i, j = found.candidates[place]
-        ids = [str(side.names(np.array([row]))[0]) for side, row in ((one, i), (two, j))]
-        cells = [
-            (name, *_marked(one.records.fields[name][i], two.records.fields[name][j]))
-            for name in one.records.fields
-            if name in two.records.fields
-        ]
-        said = "a match" if found.same[place] else "no match"
-        header = "".join(f"<th scope='col'>{html.escape(each)}</th>" for each in ("", *ids))
+        lines = [("", *(html.escape(str(s.names([r])[0])) for s, r in ((one, i), (two, j))))]
+        for name in [each.name for each in matched.matcher.fields_[:-1]]:
+            cells = one.records.fields[name][i], two.records.fields[name][j]
+            lines.append((html.escape(name), *_marked(*cells)))
+        said = "A match" if found.same[place] else "No match"
         rows = "".join(
-            f"<tr><th scope='row'>{html.escape(name)}</th><td>{a}</td><td>{b}</td></tr>"
-            for name, a, b in cells
+            f"<tr><th scope='row'>{name}</th><td>{a}</td><td>{b}</td></tr>" for name, a, b in lines
         )
-        caption = f"{said}, probability {100 * expit(found.scores[place]):.0f} %"
-        table = f"<caption>{caption}</caption><thead><tr>{header}</tr></thead><tbody>{rows}</tbody>"
-        blocks.append(Markup(f"<table>{table}</table>"))
+        caption = f"{said}, probability {100 * expit(found.scores[place]):.1f} %"
+        blocks.append(Markup(f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>"))
     return blocks
 
 

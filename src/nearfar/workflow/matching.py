@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -66,13 +66,14 @@ def match(
     pairs : path or DataFrame, or list of them, optional
         Known pairs: columns left, right [, same] with ids, or with row numbers from 0. Without a
         column same, these are all matches of the records that they name, and other pairs of these
-        records are different. Without pairs and matcher, candidates that agree on two rare values
-        are taken for matches, and nothing is certified.
+        records are different. Without pairs and matcher, candidates that agree on several rare
+        values are taken for matches, and nothing is certified.
     target : str, optional
         What to certify, such as "fmr<=1e-4" or "precision>=0.99"; see `RecordMatcher`.
     ids : str, optional
         Column of ids, or two of them with a comma: left, right. By default a column that has all
-        ids of the pairs; or the first one, if its name ends in id and all its values differ.
+        ids of the pairs; without pairs one that is called id, or the first one if its name ends in
+        id, if all its values differ.
     matcher : RecordMatcher, optional
         A fitted matcher, instead of learning one.
     how : {"auto", "one-to-one", "all", "clusters"}, default="auto"
@@ -122,30 +123,26 @@ def _learn(
         return candidate_pairs(left, *[right][left is right :], n_candidates=n_candidates)[0]
 
     one, two = tables[0], tables[-1]
-    if not known:
-        if matcher.target is not None:
-            raise ValueError(f"{option('target')} needs known pairs; give {option('pairs')}.")
-        pairs, same = pairs_by_rare_values(one, two, candidates(one, two))
-        note(
-            f"learned from {counted(int(same.sum()), 'pair')} that agree on two rare values, and "
-            "nothing is certified; give known pairs.",
-            warning=True,
-        )
-        matcher.fit(one, *tables[1:] or [None], pairs, same)
-        return
-    index = np.concatenate([each.index for each in known])
-    same = np.concatenate([each.same for each in known])
-    if all(each.complete for each in known):
-        # Only these records are known completely.
-        rows = [np.unique(index)] * 2 if one is two else [np.unique(side) for side in index.T]
-        index = np.column_stack(
-            [np.searchsorted(*each) for each in zip(rows, index.T, strict=True)]
-        )
-        parts = [table.take(own) for table, own in zip(tables, rows, strict=False)]
-        one_or_two = (parts[0], parts[1] if len(parts) > 1 else None)
-        matcher.fit(*one_or_two, index, same, complete=True, candidates=candidates)
+    known_completely = bool(known) and all(each.complete for each in known)
+    if known:
+        index = np.concatenate([each.index for each in known])
+        same = np.concatenate([each.same for each in known])
+    elif matcher.target is not None:
+        raise ValueError(f"{option('target')} needs known pairs; give {option('pairs')}.")
     else:
-        matcher.fit(one, *tables[1:] or [None], index, same)
+        index, same = pairs_by_rare_values(one, two, candidates(one, two))
+        learned_from = f"{counted(int(same.sum()), 'pair')} that agree on several rare values"
+        text = f"learned from {learned_from}, and nothing is certified; give known pairs."
+        note(text, warning=True)
+    if known_completely:
+        # Only these records are.
+        rows = [np.unique(index)] * 2 if one is two else [np.unique(side) for side in index.T]
+        ends = zip(rows, index.T, strict=True)
+        index = np.column_stack([np.searchsorted(own, named) for own, named in ends])
+        one, two = one.take(rows[0]), two.take(rows[1])
+    right = two if len(tables) > 1 else None
+    some = candidates if known_completely else None
+    matcher.fit(one, right, index, same, complete=known_completely, candidates=some)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +152,9 @@ class Side:
     records: Records
     ids: list[str] | None = None
 
-    def names(self, rows: Ints) -> Sequence[object]:
+    def names(self, rows: Sequence[int] | Ints) -> Sequence[object]:
         """Return ids, or row numbers."""
-        return rows.tolist() if self.ids is None else [self.ids[row] for row in rows]
+        return [int(row) if self.ids is None else self.ids[row] for row in rows]
 
     def rows(self, names: pl.Series, path: object) -> Ints:
         """Return the rows of ids."""
@@ -202,11 +199,11 @@ def _id_column(
 ) -> str | None:
     """Return the column that has all ids of the known pairs, or the first if it looks like ids."""
     wanted = {str(n).strip() for _, pairs in files for n in _ends(pairs)[place].to_list()}
-    for name in frame.columns if files else frame.columns[:1]:
+    likely = [n for n in frame.columns[1:] if n.lower() == "id"]
+    likely += [n for n in frame.columns[:1] if n.lower().endswith("id")]
+    for name in frame.columns if files else likely:
         values = set(map(str, frame[name].to_list()))
-        if len(values) == len(frame) and (
-            wanted <= values if files else name.lower().endswith("id")
-        ):
+        if len(values) == len(frame) and wanted <= values:
             note(f"took {name} as ids; it is not compared.")
             return name
     return None
@@ -293,23 +290,14 @@ class Matched:
         places = np.concatenate(
             [np.flatnonzero(found.same), np.flatnonzero(doubtful & ~found.same)]
         )
-        columns = self._pair_columns(found.candidates[places])
+        columns = self._ids(found.candidates[places])
         if found.clusters is not None:
             columns["group"] = found.clusters[found.candidates[places, 0]]
         return pl.DataFrame(
             columns
-            | {
-                "same": found.same[places],
-                "probability": expit(found.scores[places]),
-                "fields": self.decided(places),
-                "check": doubtful[places],
-            }
+            | {"same": found.same[places], "probability": expit(found.scores[places])}
+            | {"fields": self.decided(places), "check": doubtful[places]}
         )
-
-    @property
-    def left_over(self) -> list[Sequence[object]]:
-        """Ids of the records without a match, of each table."""
-        return [s.names(r) for s, r in zip(self.sides, self.matches.left_over, strict=True)]
 
     def decided(self, places: Ints) -> list[str]:
         """Return the fields that speak most for each candidate, or against it.
@@ -334,32 +322,34 @@ class Matched:
         Answers to questions do not count: questions are candidates.
         """
         parts = [each.index[each.same] for each in self.known if each.asked is None]
-        if not parts or not len(matches := np.concatenate(parts)):
-            return None
+        matches = np.concatenate([np.empty((0, 2), dtype=np.intp), *parts])
         one_table = len(self.sides) == 1
-        return (*kept_matches(self.matches.candidates, matches, one_table=one_table), len(matches))
+        kept = kept_matches(self.matches.candidates, matches, one_table=one_table)
+        return (*kept, len(matches)) if len(matches) else None
 
     @property
     def rates(self) -> dict[str, tuple[float, tuple[float, float]]]:
-        """Precision and recall of the threshold with 90 % intervals, on pairs not learned from."""
+        """Precision and recall of the threshold with 90 % intervals, on pairs not learned from.
+
+        A matcher from a file has them if it was certified.
+        """
         point, held_out = self.matcher.operating_point_, getattr(self.matcher, "held_out_", None)
         if point is not None:
-            n = point.n_classes
-            both = {"precision": point.precision, "recall": point.recall}
-            return {name: (v, mean_interval(v, v * (1 - v) / n, n)) for name, v in both.items()}
-        if held_out is None or not self.known:
+            shares = {"precision": point.precision, "recall": point.recall}
+            n = dict.fromkeys(shares, float(point.n_classes))
+        elif held_out is not None and self.known:
+            accepted, weight = held_out.log_odds >= self.matcher.threshold_, held_out.weight
+            right = weight * (accepted & held_out.same)
+            of = {"precision": weight * accepted, "recall": weight * held_out.same}
+            shares = {name: float(right.sum() / max(w.sum(), 1e-12)) for name, w in of.items()}
+            # Pairs of equal weights that would tell as much.
+            n = {name: w.sum() ** 2 / max(w @ w, 1e-12) for name, w in of.items()}
+        else:
             return {}
-        accepted = held_out.log_odds >= self.matcher.threshold_
-        shares = {}
-        for name, some, good in (
-            ("precision", accepted, held_out.same),
-            ("recall", held_out.same, accepted),
-        ):
-            weight = held_out.weight[some]
-            value = float(np.average(good[some], weights=weight)) if len(weight) else 0.0
-            n = int(weight.sum() ** 2 / max(weight @ weight, 1e-12))
-            shares[name] = value, mean_interval(value, value * (1 - value) / max(n, 1), n)
-        return shares
+        return {
+            name: (share, mean_interval(share, share * (1 - share) / max(n[name], 1), int(n[name])))
+            for name, share in shares.items()
+        }
 
     def questions(self, n: int) -> pl.DataFrame:
         """Choose pairs to ask people about.
@@ -373,22 +363,19 @@ class Matched:
             Ids, an empty column `same` for the answers, what the estimate needs, and the fields of
             both records.
         """
-        found, one_table = self.matches, len(self.sides) == 1
-        asked = np.zeros(len(found.same), dtype=bool)
-        for each in self.known:
-            places = pair_places(found.candidates, each.index, one_table=one_table)
-            asked[places[places >= 0]] = True
-        probability = expit(found.scores)
-        nearness = found.scores - self.matcher.threshold_
+        found = self.matches
+        index = np.concatenate([np.empty((0, 2), dtype=np.intp), *(e.index for e in self.known)])
+        places = pair_places(found.candidates, index, one_table=len(self.sides) == 1)
+        asked = np.isin(np.arange(len(found.same)), places)
+        nearness, probability = found.scores - self.matcher.threshold_, expit(found.scores)
         rng = np.random.default_rng(self.random_state)
         chosen = choose_questions(nearness, probability, found.same, asked, n, rng)
         pairs = found.candidates[chosen.place]
-        columns: dict[str, Any] = self._pair_columns(pairs) | {"same": [""] * len(pairs)}
         values = [*chosen[1:], probability[chosen.place], found.same[chosen.place]]
+        columns = self._ids(pairs) | {"same": [""] * len(pairs)}
         columns |= dict(zip(_ASKED, values, strict=True))
-        ends = zip(_SIDES[0], (self.sides[0], self.sides[-1]), pairs.T, strict=True)
-        for place, side, rows in ends:
-            columns |= {f"{place}: {name}": c[rows] for name, c in side.records.fields.items()}
+        for name, side, rows in self._ends(pairs):
+            columns |= {f"{name}: {f}": c[rows].tolist() for f, c in side.records.fields.items()}
         return pl.DataFrame(columns)
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -407,7 +394,9 @@ class Matched:
         """Return the matches and what is known of their errors, for JSON."""
         return {
             "matches": self.table.to_dicts(),
-            "left_over": [list(names) for names in self.left_over],
+            "left_over": [
+                s.names(r) for s, r in zip(self.sides, self.matches.left_over, strict=True)
+            ],
             "candidates": len(self.matches.candidates),
             "kept": None
             if self.kept is None
@@ -435,13 +424,15 @@ class Matched:
                 f"{counted(len(found.candidates), 'candidate')}: {100 * share:.2f} % of {n} known "
                 f"matches are among them ({100 * low:.2f} to {100 * high:.2f} %)."
             )
-        asked = [each for each in self.known if each.asked is not None]
-        if asked:
-            lines.append(f1_in_words(*estimated_f1(**asked[-1].asked, same=asked[-1].same)))
+        for each in self.known:
+            if each.asked is not None:
+                lines.append(f1_in_words(*estimated_f1(**each.asked, same=each.same)))
         if len(found.doubtful):
             lines.append(f"{counted(len(found.doubtful), 'pair')} should be looked at by hand.")
         return "\n".join(lines)
 
-    def _pair_columns(self, pairs: Ints) -> dict[str, Any]:
-        ends = zip((self.sides[0], self.sides[-1]), pairs.T, strict=True)
-        return dict(zip(_SIDES[0], (side.names(rows) for side, rows in ends), strict=True))
+    def _ends(self, pairs: Ints) -> Iterator[tuple[str, Side, Ints]]:
+        return zip(_SIDES[0], (self.sides[0], self.sides[-1]), pairs.T, strict=True)
+
+    def _ids(self, pairs: Ints) -> dict[str, Any]:
+        return {name: side.names(rows) for name, side, rows in self._ends(pairs)}
