@@ -6,15 +6,18 @@ are learned from:
 ======  ==================================================================================
 kind    ways
 ======  ==================================================================================
-text    equal, similar letters (three ratios), and by their rarity: triples of letters,
-        words, numbers and codes in it, and its words anywhere in the other record
-code    equal, similar letters (three ratios), similar digits, equal end of the digits
-number  equal, relative difference, similar letters (three ratios); units are converted
-date    year, month and day equal, day and month swapped, days apart, similar digits
+text    equal, similar letters (four ratios), and triples of letters, words, numbers and
+        codes that both have, by how rare they are
+code    equal, similar letters, similar digits, equal end of the digits
+number  equal, similar letters, relative difference; units are converted
+date    equal, similar letters, year, month and day equal, day and month swapped, days apart
 ======  ==================================================================================
 
-The whole record is compared as one more text. A comparison with a missing cell is nan, and one
-column tells how many of the two cells are missing. All comparisons are symmetric.
+The whole record is compared as one more text. With rivals, it is also told how much more similar
+the two records are than either is to any other record of the two tables.
+
+A comparison with a missing cell is nan, and one column tells how many of the two cells are missing.
+All comparisons are symmetric.
 """
 
 from __future__ import annotations
@@ -29,12 +32,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import normalize
 
 from nearfar.columns.cells import Cells, is_missing
 from nearfar.columns.date_text import parse_date
 from nearfar.columns.notation import PLAIN, Notation, survey
 from nearfar.matching.records import Records, plain
 from nearfar.runtime.optional_package import optional_package
+from nearfar.runtime.quoting import quoted
 from nearfar.typing import Array, Ints, Matrix, Vector
 
 WHOLE = "(whole record)"
@@ -42,12 +47,14 @@ WHOLE = "(whole record)"
 
 # Tokens with equal hashes count as one: with 65,536, a few of a thousand words have another's.
 _BUCKETS = 1 << 16
-# Pairs that are compared at a time.
-_BLOCK = 1 << 13
+# Pairs that are compared at a time, and cosines that are held at a time.
+_BLOCK, _COSINES = 1 << 13, 1 << 24
 # Share of the known cells that must be dates, or mostly digits.
 _MOST = 0.9
 # Digits at the end that two forms of a phone number share.
 _ENDING = 7
+# The most similar records of which one is no part of a pair: its two are at most two of them.
+_NEAREST = 3
 _COMPACT_DATE = re.compile(r"((?:1[89]|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"(?<![^\W_])\d+(?:\.\d+)?(?![^\W_])")
@@ -67,6 +74,8 @@ _TOKENS: dict[str, Callable[[str], list[str]]] = {
     "numbers": _NUMBER.findall,
     "codes": _CODE.findall,
 }
+_Prepared = dict[str, Any]
+"""What is compared, by name: an array or sparse matrix with a row for each record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +106,7 @@ class Field:
                 return cls(name, "date")
             found = survey(cells)
             if found.is_number:
+                # Cells that are no numbers are compared as text only.
                 gaps = found.notation.gaps or ("",)
                 return cls(name, "number", replace(found.notation, gaps=gaps))
             if np.mean([_mostly_digits(cell) for cell in known]) >= _MOST:
@@ -110,41 +120,21 @@ class Field:
         return cls(name, "text", rarity=rarity)
 
     def prepare(self, cells: Cells) -> _Prepared:
-        """Read cells once, for all pairs that they are in."""
-        texts = np.fromiter((plain(cell) for cell in cells), object, len(cells))
-        values: dict[str, Any] = {}
+        """Read cells once for all pairs that they are in."""
+        texts = np.fromiter(map(plain, cells), object, len(cells))
+        out: _Prepared = {"missing": is_missing(cells), "text": texts}
         if self.kind == "number":
-            # Cells that are no numbers are compared as text only.
-            values["number"] = self.notation.read(cells)
-        if self.kind == "date":
+            out["number"] = self.notation.read(cells)
+        elif self.kind == "date":
             days = [_date(cell) if cell else None for cell in cells]
-            values["date"] = np.array(
-                [(d.year, d.month, d.day, d.toordinal()) if d else (np.nan,) * 4 for d in days]
-            ).reshape(-1, 4)
-        if self.kind == "code":
-            values["digits"] = np.fromiter(
-                ("".join(c for c in text if c.isdigit()) for text in texts), object, len(texts)
-            )
-        tokens = {
-            way: _weighted(_tokens(way, texts), weight) for way, weight in self.rarity.items()
-        }
-        return _Prepared(texts, is_missing(cells), values, tokens)
-
-
-@dataclass(frozen=True, eq=False)
-class _Prepared:
-    texts: Array
-    missing: Array
-    values: dict[str, Any]
-    tokens: dict[str, csr_matrix]
-
-    def take(self, rows: Ints) -> _Prepared:
-        return _Prepared(
-            self.texts[rows],
-            self.missing[rows],
-            {name: value[rows] for name, value in self.values.items()},
-            {way: matrix[rows] for way, matrix in self.tokens.items()},
-        )
+            parts = [(d.year, d.month, d.day, d.toordinal()) if d else [np.nan] * 4 for d in days]
+            out["date"] = np.reshape(np.array(parts, dtype=np.float64), (-1, 4))
+        elif self.kind == "code":
+            out["digits"] = np.array([re.sub(r"\D", "", text) for text in texts], dtype=object)
+        for way, weight in self.rarity.items():
+            out[way] = _tokens(way, texts)
+            out[way].data = weight[out[way].indices]
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,107 +144,122 @@ class Comparisons:
     Attributes
     ----------
     fields : tuple of Field
+    rivals : bool
+        Whether other records of the tables are looked at.
 
     Examples
     --------
     >>> from nearfar.matching.comparisons import Comparisons
     >>> from nearfar.matching.records import Records
     >>> people = Records.of({"name": ["Ann", "Bob"], "born": ["1990-03-04", "4/3/1990"]}, "people")
-    >>> comparisons = Comparisons.fit([people])
+    >>> comparisons = Comparisons.fit([people], rivals=False)
     >>> [(each.name, each.kind) for each in comparisons.fields]
     [('name', 'text'), ('born', 'date'), ('(whole record)', 'text')]
     """
 
     fields: tuple[Field, ...]
+    rivals: bool
 
     @classmethod
-    def fit(cls, tables: Sequence[Records]) -> Comparisons:
+    def fit(cls, tables: Sequence[Records], rivals: bool) -> Comparisons:
         """Recognise the fields that all tables have."""
-        shared = [name for name in tables[0].fields if all(name in t.fields for t in tables)]
-        cells = {name: np.concatenate([t.fields[name] for t in tables]) for name in shared}
-        fields = [
-            Field.fit(name, each) for name, each in cells.items() if not is_missing(each).all()
-        ]
-        whole = np.concatenate([_whole(table, shared) for table in tables])
-        return cls((*fields, Field.fit(WHOLE, whole)))
+        names = [name for name in tables[0].fields if all(name in t.fields for t in tables)]
+        cells = {name: np.concatenate([t.fields[name] for t in tables]) for name in names}
+        known = {name: each for name, each in cells.items() if not is_missing(each).all()}
+        if not known:
+            raise ValueError("The tables have no field with values in common; rename fields.")
+        fields = [Field.fit(name, each) for name, each in known.items()]
+        return cls((*fields, Field.fit(WHOLE, _whole(Records(known)))), rivals)
 
-    def compare(
-        self, left: Records, right: Records, pairs: Ints
-    ) -> tuple[list[tuple[str, str]], Matrix]:
-        """Return the field and the way of each comparison, and a row of them for each pair."""
-        sides = []
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The field and the way of each comparison."""
+        none = Records({each.name: np.empty(0, dtype=object) for each in self.fields[:-1]})
+        found = self._columns([self._prepared(none)] * 2, np.empty((2, 0), dtype=np.intp))
+        extra = _both("nearer than rivals", *np.empty((2, 0))) if self.rivals else {}
+        return [*found, *((WHOLE, way) for way in extra)]
+
+    def compare(self, left: Records, right: Records, pairs: Ints) -> Matrix:
+        """Return a row of comparisons for each pair of rows of two tables."""
+        sides, places = [], []
         for table, rows in zip((left, right), pairs.T, strict=True):
             used, place = np.unique(rows, return_inverse=True)
-            some = table.take(used)
-            whole = _whole(some, [each.name for each in self.fields[:-1]])
-            cells = {**some.fields, WHOLE: whole}
-            ready = {each.name: each.prepare(cells[each.name]) for each in self.fields}
-            words = {
-                each.name: _weighted(
-                    _tokens("words", ready[each.name].texts), self.fields[-1].rarity["words"]
-                )
-                for each in self.fields[:-1]
-                if each.kind == "text"
-            }
-            sides.append((ready, words, place))
-        names: list[tuple[str, str]] = []
-        blocks = []
-        for top in range(0, max(1, len(pairs)), _BLOCK):
-            columns = {}
-            (one, one_words, i), (two, two_words, j) = (
-                (ready, words, place[top : top + _BLOCK]) for ready, words, place in sides
+            sides.append(self._prepared(table.take(used)))
+            places.append(place)
+        index = np.array(places, dtype=np.intp)
+        blocks = [
+            np.column_stack([*self._columns(sides, index[:, top : top + _BLOCK]).values()])
+            for top in range(0, max(1, len(pairs)), _BLOCK)
+        ]
+        X = np.concatenate(blocks)
+        if not self.rivals:
+            return X
+        own = X[:, self.names.index((WHOLE, "triples: cosine"))]
+        tables = [self._prepared(each, only_whole=True)[WHOLE]["triples"] for each in (left, right)]
+        one, two = (normalize(each) for each in tables)
+        i, j = pairs.T
+        ahead = [
+            own - _nearest_other(*pair, right is left)
+            for pair in ((one, two, i, j), (two, one, j, i))
+        ]
+        return np.column_stack([X, *_both("", *ahead).values()])
+
+    def _prepared(self, table: Records, only_whole: bool = False) -> dict[str, _Prepared]:
+        names = [each.name for each in self.fields[:-1]]
+        if lacking := [name for name in names if name not in table.fields]:
+            raise ValueError(f"A table has no field {quoted(lacking[0])}, which was learned from.")
+        cells = {name: table.fields[name] for name in names}
+        cells[WHOLE] = _whole(Records(cells))
+        wanted = self.fields[-1:] if only_whole else self.fields
+        return {each.name: each.prepare(cells[each.name]) for each in wanted}
+
+    def _columns(
+        self, sides: Sequence[dict[str, _Prepared]], index: Ints
+    ) -> dict[tuple[str, str], Vector]:
+        out = {}
+        for name in sides[0]:
+            a, b = (
+                {key: value[rows] for key, value in side[name].items()}
+                for side, rows in zip(sides, index, strict=True)
             )
-            for each in self.fields:
-                a, b = one[each.name].take(i), two[each.name].take(j)
-                found = {
-                    "missing": a.missing.astype(float) + b.missing,
-                    **_compared(each.kind, a, b),
-                }
-                if each.name in one_words:
-                    there = _inside(one_words[each.name][i], two[WHOLE].tokens["words"][j])
-                    back = _inside(two_words[each.name][j], one[WHOLE].tokens["words"][i])
-                    found |= _both("words elsewhere", there, back)
-                columns |= {(each.name, way): column for way, column in found.items()}
-            names = list(columns)
-            blocks.append(np.column_stack(list(columns.values())))
-        return names, np.concatenate(blocks)
+            out[name, "missing"] = a["missing"].astype(np.float64) + b["missing"]
+            gap = a["missing"] | b["missing"]
+            for way, column in _compared(a, b).items():
+                out[name, way] = np.where(gap, np.nan, column)
+        return out
 
 
-def _compared(kind: str, a: _Prepared, b: _Prepared) -> dict[str, Vector]:
-    out = _letters(a.texts, b.texts)
-    if kind == "number":
-        x, y = a.values["number"], b.values["number"]
+def _compared(a: _Prepared, b: _Prepared) -> dict[str, Vector]:
+    """Compare cells that are known in the ways that they are prepared for."""
+    out = _letters(a["text"], b["text"])
+    if "number" in a:
+        x, y = a["number"], b["number"]
         size = np.maximum(np.abs(x), np.abs(y))
         out["relative difference"] = np.abs(x - y) / np.where(size > 0, size, 1.0)
-    if kind == "date":
-        x, y = a.values["date"].T, b.values["date"].T
-        for part, name in enumerate(("year", "month", "day")):
-            out[name] = _known(x[part] == y[part], x[part], y[part])
-        out["swapped"] = _known((x[1] == y[2]) & (x[2] == y[1]), x[0], y[0])
+    if "date" in a:
+        x, y = a["date"].T, b["date"].T
+        unknown = np.isnan(x[0] + y[0])
+        found = dict(zip(("year", "month", "day"), x == y, strict=False))
+        found["swapped"] = (x[1] == y[2]) & (x[2] == y[1])
+        out |= {way: np.where(unknown, np.nan, equal) for way, equal in found.items()}
         out["days apart"] = np.log1p(np.abs(x[3] - y[3]))
-    if kind == "code":
-        x, y = a.values["digits"], b.values["digits"]
+    if "digits" in a:
+        x, y = a["digits"], b["digits"]
         out["digits"] = _letters(x, y)["letters in order"]
         ends = [p[-_ENDING:] == q[-_ENDING:] for p, q in zip(x, y, strict=True)]
-        out["end of digits"] = np.array(ends, dtype=float)
-    for way in a.tokens:
-        out |= {
-            f"{way}: {name}": value
-            for name, value in _overlap(a.tokens[way], b.tokens[way]).items()
-        }
-    gap = a.missing | b.missing
-    return {way: np.where(gap, np.nan, column) for way, column in out.items()}
-
-
-def _known(values: Array, *parts: Vector) -> Vector:
-    return np.where(np.isnan(parts).any(axis=0), np.nan, values)
+        out["end of digits"] = np.array(ends, dtype=np.float64)
+    for way in _TOKENS.keys() & a.keys():
+        shares = _overlap(a[way], b[way])
+        out |= {f"{way}: {name}": value for name, value in shares.items()}
+    return out
 
 
 def _letters(one: Array, two: Array) -> dict[str, Vector]:
-    """Compare texts letter by letter; the order of the two never matters."""
-    distance = optional_package("rapidfuzz.distance", "RecordMatcher", "nearfar[match]")
-    fuzz = optional_package("rapidfuzz.fuzz", "RecordMatcher", "nearfar[match]")
-    process = optional_package("rapidfuzz.process", "RecordMatcher", "nearfar[match]")
+    """Compare texts letter by letter; the order of the two does not matter."""
+    fuzz, distance, process = (
+        optional_package(f"rapidfuzz.{module}", "RecordMatcher", "nearfar[match]")
+        for module in ("fuzz", "distance", "process")
+    )
     swapped = one > two
     first, second = np.where(swapped, two, one), np.where(swapped, one, two)
     scorers = {
@@ -262,43 +267,54 @@ def _letters(one: Array, two: Array) -> dict[str, Vector]:
         "first letters": (distance.JaroWinkler.similarity, 1.0),
         "words in any order": (fuzz.token_sort_ratio, 100.0),
         "words of the shorter": (fuzz.token_set_ratio, 100.0),
-        "part": (fuzz.partial_ratio, 100.0),
     }
     out = {
-        way: process.cpdist(first, second, scorer=scorer, dtype=np.float64) / scale
-        for way, (scorer, scale) in scorers.items()
+        way: process.cpdist(first, second, scorer=scorer, dtype=np.float64) / largest
+        for way, (scorer, largest) in scorers.items()
     }
-    return {"equal": (one == two).astype(float), **out}
+    return {"equal": (one == two).astype(np.float64), **out}
 
 
 def _overlap(A: csr_matrix, B: csr_matrix) -> dict[str, Vector]:
     """Compare sets of tokens by their weights; nan if one is empty."""
     shared = A.minimum(B)
     a, b, both = (np.asarray(M.sum(axis=1)).ravel() for M in (A, B, shared))
-    squares = [np.asarray(M.multiply(M).sum(axis=1)).ravel() for M in (A, B, shared)]
+    aa, bb, squares = (np.asarray(M.power(2).sum(axis=1)).ravel() for M in (A, B, shared))
+    rarest = [(M - shared).max(axis=1).toarray().ravel() for M in (A, B)]
     with np.errstate(invalid="ignore", divide="ignore"):
         out = {
-            "cosine": squares[2] / np.sqrt(squares[0] * squares[1]),
+            "cosine": squares / np.sqrt(aa * bb),
             "share of the shorter": both / np.minimum(a, b),
             "share of the longer": both / np.maximum(a, b),
+            **_both("rarest not shared", *rarest),
         }
-    rarest = [(M - shared).max(axis=1).toarray().ravel() for M in (A, B)]
-    out |= _both("rarest not shared", *rarest)
     empty = (a == 0) | (b == 0)
     return {name: np.where(empty, np.nan, value) for name, value in out.items()}
 
 
-def _inside(part: csr_matrix, whole: csr_matrix) -> Vector:
-    """Return the share of tokens, by weight, that a text has of another; nan without tokens."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(part.minimum(whole).sum(axis=1) / part.sum(axis=1)).ravel()
-
-
 def _both(name: str, one: Vector, two: Vector) -> dict[str, Vector]:
-    return {f"{name}, least": np.fmin(one, two), f"{name}, most": np.fmax(one, two)}
+    return {f"{name}, least": np.minimum(one, two), f"{name}, most": np.maximum(one, two)}
 
 
-def _tokens(way: str, texts: Sequence[str]) -> csr_matrix:
+def _nearest_other(one: csr_matrix, two: csr_matrix, i: Ints, j: Ints, one_table: bool) -> Vector:
+    """Return the largest cosine of each record i with a record that is neither i nor j."""
+    rows, place = np.unique(i, return_inverse=True)
+    kept = min(_NEAREST, two.shape[0])
+    nearest, cosine = np.empty((len(rows), kept), np.intp), np.empty((len(rows), kept))
+    step = max(1, _COSINES // max(1, two.shape[0]))
+    for top in range(0, len(rows), step):
+        some = slice(top, top + step)
+        S = (one[rows[some]] @ two.T).toarray()
+        nearest[some] = np.argpartition(-S, kept - 1, axis=1)[:, :kept]
+        cosine[some] = np.take_along_axis(S, nearest[some], axis=1)
+    other = nearest[place] != j[:, None]
+    if one_table:
+        other &= nearest[place] != i[:, None]
+    return np.where(other, cosine[place], 0.0).max(axis=1, initial=0.0)
+
+
+def _tokens(way: str, texts: Sequence[str] | Cells) -> Any:
+    """Return a sparse matrix of texts and tokens: 1 where a text has a token."""
     hasher = HashingVectorizer(
         analyzer=_TOKENS[way],
         n_features=_BUCKETS,
@@ -307,26 +323,21 @@ def _tokens(way: str, texts: Sequence[str]) -> csr_matrix:
         binary=True,
         dtype=np.float32,
     )
-    return hasher.transform(texts) if len(texts) else csr_matrix((0, _BUCKETS), dtype=np.float32)
+    return hasher.transform([*texts, ""])[:-1]
 
 
-def _weighted(tokens: csr_matrix, weight: Array) -> csr_matrix:
-    tokens.data = weight[tokens.indices] * 1.0
-    return tokens
-
-
-def _whole(table: Records, names: Sequence[str]) -> Cells:
-    rows = zip(*(table.fields[name] for name in names), strict=True)
-    return np.fromiter((" ".join(c for c in row if c) or None for row in rows), object, len(table))
+def _whole(table: Records) -> Cells:
+    """Return all fields together; None if all are missing."""
+    rows = zip(*table.fields.values(), strict=True)
+    return np.fromiter((" ".join(filter(None, row)) or None for row in rows), object, len(table))
 
 
 def _date(cell: str) -> date | None:
+    """Read a date, also one without marks: 20240131. Other digits alone are no date."""
     if match := _COMPACT_DATE.fullmatch(cell):
-        with suppress(ValueError):
-            return date(*map(int, match.groups()))
-        return None
+        cell = "-".join(match.groups())
     with suppress(ValueError):
-        return parse_date(cell) if not cell.isdigit() else None
+        return None if cell.isdigit() else parse_date(cell)
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from nearfar.matching.labelled import Candidates, LabelledPairs
 from nearfar.matching.matches import How, Matches, find_matches
 from nearfar.matching.model import PairModel, best_threshold, fit_calibrated
 from nearfar.matching.records import Records
-from nearfar.runtime.parameters import check_parameters, number
+from nearfar.runtime.parameters import boolean, check_parameters, number, optional
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.typing import Bools, Ints, Matrix, Vector
 from nearfar.verification import (
@@ -60,6 +60,11 @@ class RecordMatcher(BaseEstimator):
         With a target, share of the entities that the threshold is certified on.
     confidence : float, default=0.95
         Confidence with which the target is certified.
+    rivals : bool, optional
+        Whether a pair is also compared with its rivals: the most similar other records of the two
+        tables. This helps much where many records are alike, but then the tables must be given
+        whole, and not only the records of the pairs. By default only without a target: what is
+        certified must not depend on what else is in the tables.
     random_state : int, RandomState or None, default=None
         For splits and trees.
 
@@ -83,7 +88,7 @@ class RecordMatcher(BaseEstimator):
     --------
     >>> import numpy as np
     >>> from nearfar import RecordMatcher
-    >>> names = ["Ann Lee", "Bo Ray", "Cy Fox", "Di Orr", "Eve Ash", "Flo Kay", "Gus Day", "Hal Poe"]
+    >>> names = ["Ann Lee", "Bo Ray", "Cy Fox", "Di Orr", "Eve Ash", "Flo Kay", "Gus Day", "Hal Po"]
     >>> cities = ["Bonn", "Rome", "Oslo", "Bern", "Kyiv", "Riga", "Nice", "Cork"]
     >>> left = {"name": names * 5, "city": np.repeat(cities, 5)}
     >>> right = {"name": [name.upper() for name in left["name"]], "city": left["city"]}
@@ -99,11 +104,13 @@ class RecordMatcher(BaseEstimator):
         *,
         calibration: float = 0.5,
         confidence: float = 0.95,
+        rivals: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.target = target
         self.calibration = calibration
         self.confidence = confidence
+        self.rivals = rivals
         self.random_state = random_state
 
     def fit(
@@ -137,6 +144,7 @@ class RecordMatcher(BaseEstimator):
         rules = {
             "calibration": number(above=0.0, below=1.0),
             "confidence": number(above=0.5, below=1.0),
+            "rivals": optional(boolean()),
         }
         check_parameters(rules, {name: getattr(self, name) for name in rules})
         target = None if self.target is None else parse_target(self.target)
@@ -151,6 +159,7 @@ class RecordMatcher(BaseEstimator):
         if complete and candidates is not None:
             learning = learning.with_candidates(candidates, random)
         self._learn(learning, random)
+        self.operating_point_: OperatingPoint | None = None
         if target is None:
             return self
         evidence = calibrating.evidence(
@@ -172,22 +181,24 @@ class RecordMatcher(BaseEstimator):
                 f"{learning.same.sum()} and {(~learning.same).sum()} to learn from."
             )
         left, right, index = learning.left, learning.right, learning.index
+        rivals = self.target is None if self.rivals is None else self.rivals
         rows = [index.ravel()] if right is left else index.T
         tables = zip((left, right), map(np.unique, rows), strict=False)
-        self.comparisons_ = Comparisons.fit([table.take(used) for table, used in tables])
-        self._names, X = self.comparisons_.compare(left, right, index)
+        self.comparisons_ = Comparisons.fit([table.take(used) for table, used in tables], rivals)
+        X = self.comparisons_.compare(left, right, index)
         self.model_, held_out = fit_calibrated(
             X, learning.same, learning.pair_entities, learning.n_different, random
         )
-        self.threshold_, self.operating_point_ = best_threshold(held_out), None
-        self.held_out_ = held_out
+        self.threshold_, self.held_out_ = best_threshold(held_out), held_out
 
     @property
     def fields_(self) -> tuple[ComparedField, ...]:
         """Name, kind and ways of each field; the last one is the whole record."""
         check_is_fitted(self, "model_")
         return tuple(
-            ComparedField(each.name, each.kind, tuple(w for f, w in self._names if f == each.name))
+            ComparedField(
+                each.name, each.kind, tuple(w for f, w in self.comparisons_.names if f == each.name)
+            )
             for each in self.comparisons_.fields
         )
 
@@ -198,7 +209,7 @@ class RecordMatcher(BaseEstimator):
         return self._log_odds(one, two, _rows(pairs, one, two))
 
     def _log_odds(self, left: Records, right: Records, index: Ints) -> Vector:
-        return self.model_.log_odds(self.comparisons_.compare(left, right, index)[1])
+        return self.model_.log_odds(self.comparisons_.compare(left, right, index))
 
     def decision_function(self, left: Any, right: Any, pairs: ArrayLike) -> Vector:
         """Return log-odds minus threshold: not negative for pairs that are the same."""
@@ -230,11 +241,11 @@ class RecordMatcher(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         one, two = _tables(left, right)
-        names, X = self.comparisons_.compare(one, two, _rows(pairs, one, two))
+        X = self.comparisons_.compare(one, two, _rows(pairs, one, two))
         own = self.model_.log_odds(X)
         parts = []
         for each in self.comparisons_.fields:
-            of_field = np.array([name == each.name for name, _ in names])
+            of_field = np.array([name == each.name for name, _ in self.comparisons_.names])
             instead = [np.where(of_field, typical, X) for typical in self.model_.typical]
             parts.append(own - np.mean([self.model_.log_odds(Z) for Z in instead], axis=0))
         return np.column_stack(parts)
@@ -268,49 +279,40 @@ class RecordMatcher(BaseEstimator):
         An existing file is replaced only once the new one is complete.
         """
         check_is_fitted(self, "model_")
-        arrays = {each.name: getattr(self.model_, each.name) for each in fields(PairModel)}
-        described = []
+        arrays = {name: np.asarray(array) for name, array in vars(self.model_).items()}
+        kinds = []
         for place, each in enumerate(self.comparisons_.fields):
             arrays |= {f"rarity.{place}.{way}": a for way, a in each.rarity.items()}
-            described.append([each.name, each.kind, asdict(each.notation), list(each.rarity)])
+            kinds.append([each.name, each.kind, vars(each.notation), list(each.rarity)])
         point = self.operating_point_
         header = {
-            "fields": described,
-            "names": self._names,
+            "version": 1,
+            "parameters": {**self.get_params(), "random_state": None},
+            "fields": kinds,
+            "rivals": self.comparisons_.rivals,
             "threshold": self.threshold_,
-            "parameters": {
-                "target": self.target,
-                "calibration": self.calibration,
-                "confidence": self.confidence,
-            },
-            "operating_point": None if point is None else asdict(point),
+            "operating_point": None if point is None else vars(point),
         }
-        metadata = {name: json.dumps(value) for name, value in header.items()}
-        write_tensors(path, "matcher", arrays, {"version": "1", **metadata})
+        write_tensors(path, "matcher", arrays, {k: json.dumps(v) for k, v in header.items()})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a matcher that `save` wrote."""
         with open_tensors(path, "matcher") as file:
-            header = {name: json.loads(file.metadata[name]) for name in _HEADER}
-            matcher = cls(**header["parameters"])
-            compared = []
+            header = {k: json.loads(v) for k, v in file.metadata.items() if k != "format"}
+            matcher, compared = cls(**header["parameters"]), []
             for place, (name, kind, notation, ways) in enumerate(header["fields"]):
                 rarity = {w: file[f"rarity.{place}.{w}"].astype(np.float32) for w in ways}
                 compared.append(Field(name, kind, Notation(**notation), rarity))
-            matcher.comparisons_ = Comparisons(tuple(compared))
-            matcher._names = [(name, way) for name, way in header["names"]]
+            matcher.comparisons_ = Comparisons(tuple(compared), header["rivals"])
             matcher.model_ = PairModel(**{each.name: file[each.name] for each in fields(PairModel)})
+            if matcher.model_.linear.shape[1] != len(matcher.comparisons_.names):
+                raise ValueError("its model and its comparisons do not fit together")
             point = header["operating_point"]
-            matcher.operating_point_ = None
             if point is not None:
-                point["interval"] = tuple(point["interval"])
-                matcher.operating_point_ = OperatingPoint(**point)
-            matcher.threshold_ = float(header["threshold"])
+                point = OperatingPoint(**{**point, "interval": tuple(point["interval"])})
+            matcher.operating_point_, matcher.threshold_ = point, float(header["threshold"])
         return matcher
-
-
-_HEADER = ("fields", "names", "threshold", "parameters", "operating_point")
 
 
 def _tables(left: Any, right: Any) -> tuple[Records, Records]:

@@ -14,7 +14,7 @@ calibrates the mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +27,12 @@ from nearfar.typing import Array, Bools, Ints, Matrix, Vector
 
 # Comparisons are not negative, so that -1 is apart from all of them in trees.
 _MISSING = -1.0
-_N_TREES, _N_BOOSTED = 200, 200
-_RATE = 0.08
+# Trees of each of the two kinds, and the learning rate of boosted ones.
+_N_TREES, _RATE = 200, 0.08
+# Inverse strength of the penalty of the logistic regression.
+_PENALTY = 0.05
+# Standard deviations below this are those of constants.
+_CONSTANT = 1e-9
 # Shares of trees are not further from certainty than this.
 _CERTAIN = 1e-3
 _N_FOLDS = 5
@@ -46,8 +50,9 @@ class PairModel:
         Trees, as `Forest` has them: first those that vote, then boosted ones.
     value : array of shape (n_nodes,)
         What a leaf says: a probability, or a part of the log-odds.
-    center, scale, coef : array of shape (n_comparisons,)
-        Of the logistic regression; missing comparisons are at the center.
+    linear : array of shape (3, n_comparisons)
+        Center, scale and coefficients of the logistic regression; missing comparisons are at the
+        center.
     typical : array of shape (2, n_comparisons)
         Medians of the comparisons of different records, and of the same ones.
     numbers : array of shape (5,)
@@ -60,25 +65,19 @@ class PairModel:
     threshold: Array
     right: Array
     value: Vector
-    center: Vector
-    scale: Vector
-    coef: Vector
+    linear: Matrix
     typical: Matrix
     numbers: Vector
-
-    def __post_init__(self) -> None:
-        vars(self)["_forest"] = Forest(self.roots, self.feature, self.threshold, self.right)
 
     @classmethod
     def fit(cls, X: Matrix, same: Bools, random: np.random.RandomState) -> PairModel:
         """Fit the three models; they are not calibrated yet."""
-        filled = np.nan_to_num(X, nan=_MISSING)
-        seeds = random.randint(1 << 31, size=2)
+        filled, seeds = np.nan_to_num(X, nan=_MISSING), random.randint(1 << 31, size=2)
         votes = ExtraTreesClassifier(
             _N_TREES, min_samples_leaf=2, max_features=0.2, random_state=seeds[0]
         ).fit(filled, same)
         boosted = GradientBoostingClassifier(
-            n_estimators=_N_BOOSTED,
+            n_estimators=_N_TREES,
             learning_rate=_RATE,
             max_depth=5,
             min_samples_leaf=5,
@@ -86,51 +85,42 @@ class PairModel:
             max_features="sqrt",
             random_state=seeds[1],
         ).fit(filled, same)
-        trees = [*votes.estimators_, *boosted.estimators_.ravel()]
-        forest = Forest.of(trees)
-        shares = [
-            tree.tree_.value[:, 0, 1] / tree.tree_.value[:, 0].sum(axis=1)
-            for tree in trees[:_N_TREES]
-        ]
-        steps = [_RATE * tree.tree_.value[:, 0, 0] for tree in trees[_N_TREES:]]
-        value = np.concatenate([*shares, *steps])
+        forest = Forest.of([*votes.estimators_, *boosted.estimators_.ravel()])
+        counts = np.concatenate([tree.tree_.value[:, 0] for tree in votes.estimators_])
+        steps = [_RATE * tree.tree_.value[:, 0, 0] for tree in boosted.estimators_.ravel()]
+        value = np.concatenate([counts[:, 1] / counts.sum(axis=1), *steps])
         gaps = np.isnan(X)
-        known = np.maximum(1, (~gaps).sum(axis=0))
-        center = np.where(gaps, 0.0, X).sum(axis=0) / known
+        center = np.where(gaps, 0.0, X).sum(axis=0) / np.maximum(1, (~gaps).sum(axis=0))
         scale = np.where(gaps, center, X).std(axis=0)
-        scale[scale < 1e-9] = 1.0
-        linear = LogisticRegression(C=0.05, max_iter=500).fit(
-            (np.where(gaps, center, X) - center) / scale, same
-        )
+        scale[scale < _CONSTANT] = 1.0
+        Z = np.where(gaps, 0.0, (X - center) / scale)
+        logistic = LogisticRegression(C=_PENALTY, max_iter=500).fit(Z, same)
+        linear = np.array([center, scale, logistic.coef_[0]])
         typical = np.array([_medians(X[~same]), _medians(X[same])])
-        numbers = np.array([_N_TREES, logit(same.mean()), linear.intercept_[0], 1.0, 0.0])
-        return cls(
-            forest.roots,
-            forest.feature,
-            forest.threshold,
-            forest.right,
-            value,
-            center,
-            scale,
-            linear.coef_[0],
-            typical,
-            numbers,
-        )
+        numbers = np.array([_N_TREES, logit(same.mean()), logistic.intercept_[0], 1.0, 0.0])
+        trees = forest.roots, forest.feature, forest.threshold, forest.right
+        return cls(*trees, value, linear, typical, numbers)
 
     def log_odds(self, X: Matrix) -> Vector:
         """Return the calibrated log-odds of pairs with these comparisons."""
-        n_votes, boosted, intercept, slope, shift = self.numbers
-        blocks = []
+        return self.numbers[3] * self.members(X).mean(axis=1) + self.numbers[4]
+
+    def members(self, X: Matrix) -> Matrix:
+        """Return the log-odds of the trees that vote, the boosted ones and the regression."""
+        n_votes, *intercepts = self.numbers[:3]
+        forest = Forest(self.roots, self.feature, self.threshold, self.right)
+        center, scale, coef = self.linear
+        out = np.empty((len(X), 3))
         for top in range(0, len(X), _BLOCK):
             block = X[top : top + _BLOCK]
-            leaves = self._forest.leaves(np.nan_to_num(block, nan=_MISSING).astype(np.float32))
-            values = self.value[leaves]
-            share = values[:, : int(n_votes)].mean(axis=1).clip(_CERTAIN, 1 - _CERTAIN)
-            Z = np.where(np.isnan(block), 0.0, (block - self.center) / self.scale)
-            linear = Z @ self.coef + intercept
-            steps = values[:, int(n_votes) :].sum(axis=1) + boosted
-            blocks.append((logit(share) + steps + linear) / 3)
-        return np.asarray(slope * np.concatenate([*blocks, np.empty(0)]) + shift)
+            leaves = forest.leaves(np.nan_to_num(block, nan=_MISSING).astype(np.float32))
+            votes, steps = np.split(self.value[leaves], [int(n_votes)], axis=1)
+            Z = np.where(np.isnan(block), 0.0, (block - center) / scale)
+            out[top : top + _BLOCK, 0] = logit(votes.mean(axis=1).clip(_CERTAIN, 1 - _CERTAIN))
+            out[top : top + _BLOCK, 1] = steps.sum(axis=1) + intercepts[0]
+            # Not a product of matrices, whose rounding depends on the number of rows.
+            out[top : top + _BLOCK, 2] = (Z * coef).sum(axis=1) + intercepts[1]
+        return out
 
 
 class HeldOut(NamedTuple):
@@ -173,9 +163,8 @@ def fit_calibrated(
     platt = LogisticRegression().fit(score[:, None], truth, weight)
     slope, shift = float(platt.coef_[0, 0]), float(platt.intercept_[0])
     model = PairModel.fit(X, same, random)
-    arrays = {each.name: getattr(model, each.name) for each in fields(model)}
-    arrays["numbers"] = np.array([*model.numbers[:3], slope, shift])
-    return PairModel(**arrays), HeldOut(slope * score + shift, truth, weight)
+    model = replace(model, numbers=np.array([*model.numbers[:3], slope, shift]))
+    return model, HeldOut(slope * score + shift, truth, weight)
 
 
 def best_threshold(held_out: HeldOut) -> float:

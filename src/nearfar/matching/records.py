@@ -19,10 +19,8 @@ from nearfar.columns.cells import (
     column_keys,
     column_values,
     is_frame,
-    is_missing,
     texts,
 )
-from nearfar.runtime.quoting import quoted
 from nearfar.typing import Ints
 
 
@@ -67,16 +65,16 @@ class Records:
         if is_frame(table):
             columns = {text: column_values(table, key) for text, key in column_keys(table).items()}
         elif isinstance(table, Mapping):
-            columns = {str(key): np.fromiter(cells, object) for key, cells in table.items()}
+            columns = {str(key): np.array([*cells, None])[:-1] for key, cells in table.items()}
         elif isinstance(table, Sequence) and all(isinstance(row, Mapping) for row in table):
             keys = dict.fromkeys(key for row in table for key in row)
             columns = {
-                str(key): np.fromiter((row.get(key) for row in table), object) for key in keys
+                str(key): np.array([*(row.get(key) for row in table), None])[:-1] for key in keys
             }
         else:
             raise TypeError(
                 f"{name} must be a DataFrame, a dict of columns or a list of dicts; got "
-                f"{quoted(type(table).__name__)}."
+                f"{type(table).__name__}."
             )
         if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError(f"The columns of {name} have different lengths.")
@@ -85,17 +83,13 @@ class Records:
 
 def _as_text(cells: Cells) -> Cells:
     """Return cells as text without spaces at the ends; missing ones are None."""
-    if cells.ndim > 1:
-        cells = np.fromiter((" ".join(map(str, row)) for row in cells.tolist()), object)
     if cells.dtype == object:
         # NaN is not equal to itself.
-        gaps = [value is None or value != value for value in cells]
-        cells = np.where(gaps, None, cells)
-    words = texts(cells)
-    for row in np.flatnonzero(~is_missing(words)):
-        word = words[row].strip()
-        words[row] = None if word.lower() in MISSING_WORDS else word
-    return words
+        cells = cells.copy()
+        cells[[value is not None and value != value for value in cells]] = None
+    words = [None if word is None else word.strip() for word in texts(cells)]
+    known = (None if word is None or word.lower() in MISSING_WORDS else word for word in words)
+    return np.fromiter(known, object, len(words))
 
 
 def plain(text: str | None) -> str:
