@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from scipy.special import expit
 
+from nearfar.constraints.folds import components
 from nearfar.evaluate.intervals import mean_interval
 from nearfar.matching import Matches, RecordMatcher, Records, candidate_pairs
 from nearfar.matching.candidates import N_CANDIDATES, kept_matches, pair_places
@@ -41,6 +42,12 @@ _ASKED = ["stratum", "weight", "probability", "guess"]
 _SHOWN_FIELDS = 3
 # An explanation takes as long as comparing twenty pairs.
 _MOST_EXPLAINED = 1_000
+
+
+# Pairs to learn from; more take minutes and tell little.
+_MOST_LEARNED = 12_000
+# Pairs of records among which rivals are searched in about half a minute.
+_MOST_WITH_RIVALS = 10**8
 
 
 def match(
@@ -108,7 +115,13 @@ def match(
         known = [_Known.read(frame, path, sides) for path, frame in files]
         tables = [side.records for side in sides]
         if matcher is None:
-            matcher = RecordMatcher(target, confidence=confidence, random_state=random_state)
+            small = len(tables[0]) * len(tables[-1]) <= _MOST_WITH_RIVALS
+            matcher = RecordMatcher(
+                target,
+                confidence=confidence,
+                rivals=None if small else False,
+                random_state=random_state,
+            )
             _learn(matcher, tables, known, n_candidates)
         matches = matcher.match(*tables, how=how, n_candidates=n_candidates)
     return Matched(matches, matcher, tuple(sides), tuple(known), tuple(notes), random_state)
@@ -134,7 +147,11 @@ def _learn(
         learned_from = f"{counted(int(same.sum()), 'pair')} that agree on several rare values"
         text = f"learned from {learned_from}, and nothing is certified; give known pairs."
         note(text, warning=True)
-    if known_completely:
+    if known_completely and matcher.target is None:
+        # Rivals are searched in whole tables.
+        index, same = _with_candidates(candidates(one, two), index, tables)
+        known_completely = False
+    elif known_completely:
         # Only these records are.
         rows = [np.unique(index)] * 2 if one is two else [np.unique(side) for side in index.T]
         ends = zip(rows, index.T, strict=True)
@@ -143,6 +160,23 @@ def _learn(
     right = two if len(tables) > 1 else None
     some = candidates if known_completely else None
     matcher.fit(one, right, index, same, complete=known_completely, candidates=some)
+
+
+def _with_candidates(found: Ints, matches: Ints, tables: list[Records]) -> tuple[Ints, Bools]:
+    """Return matches, and other candidates of their records, which are different.
+
+    Of many, those of some entities are left out, matches and others alike.
+    """
+    first = len(tables[0]) if len(tables) > 1 else 0
+    index = np.concatenate([matches, found]) + np.array([0, first])
+    i, j = index[: len(matches)].T
+    entity = components(i, j, first + len(tables[-1]))
+    one, two = entity[index].T
+    same = np.arange(len(index)) < len(matches)
+    # A candidate of one entity is a match, or nothing is known of it.
+    kept = same | (np.isin(index, index[: len(matches)]).any(axis=1) & (one != two))
+    kept &= one % (1 + kept.sum() // _MOST_LEARNED) == 0
+    return index[kept] - np.array([0, first]), same[kept]
 
 
 @dataclass(frozen=True, eq=False)
@@ -424,9 +458,11 @@ class Matched:
                 f"{counted(len(found.candidates), 'candidate')}: {100 * share:.2f} % of {n} known "
                 f"matches are among them ({100 * low:.2f} to {100 * high:.2f} %)."
             )
-        for each in self.known:
-            if each.asked is not None:
-                lines.append(f1_in_words(*estimated_f1(**each.asked, same=each.same)))
+        lines += [
+            f1_in_words(*estimated_f1(**each.asked, same=each.same))
+            for each in self.known
+            if each.asked is not None
+        ]
         if len(found.doubtful):
             lines.append(f"{counted(len(found.doubtful), 'pair')} should be looked at by hand.")
         return "\n".join(lines)
