@@ -310,11 +310,9 @@ def measure_questions(
         for strategy in ("chosen", "random"):
             rng = np.random.default_rng(seed)
             # Both begin with the same answers: nearest candidates, and random ones.
-            nearest = rng.permutation(np.argsort(-cosine)[: len(left)])
-            asked = np.zeros(len(pairs), dtype=bool)
-            asked[nearest[: n_round // 2]] = asked[rng.permutation(len(pairs))[: n_round // 2]] = (
-                True
-            )
+            nearest = rng.permutation(np.argsort(-cosine)[: len(left)])[: n_round // 2]
+            asked = np.isin(np.arange(len(pairs)), nearest)
+            asked[rng.permutation(np.flatnonzero(~asked))[: n_round // 2]] = True
             for _ in range(n_rounds):
                 matcher = RecordMatcher(random_state=seed).fit(
                     left, right, pairs[asked], same[asked]
