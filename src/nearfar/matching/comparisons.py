@@ -175,55 +175,52 @@ class Comparisons:
     def names(self) -> list[tuple[str, str]]:
         """The field and the way of each comparison."""
         none = Records({each.name: np.empty(0, dtype=object) for each in self.fields[:-1]})
-        found = self._columns([self._prepared(none)] * 2, np.empty((2, 0), dtype=np.intp))
-        extra = _both("nearer than rivals", *np.empty((2, 0))) if self.rivals else {}
+        found = self._columns([self._prepared(none)] * 2, np.empty((0, 2), dtype=np.intp))
+        extra = ("nearer than all rivals", "nearer than rivals of one") if self.rivals else ()
         return [*found, *((WHOLE, way) for way in extra)]
 
     def compare(self, left: Records, right: Records, pairs: Ints) -> Matrix:
         """Return a row of comparisons for each pair of rows of two tables."""
-        sides, places = [], []
-        for table, rows in zip((left, right), pairs.T, strict=True):
-            used, place = np.unique(rows, return_inverse=True)
-            sides.append(self._prepared(table.take(used)))
-            places.append(place)
-        index = np.array(places, dtype=np.intp)
-        blocks = [
-            np.column_stack([*self._columns(sides, index[:, top : top + _BLOCK]).values()])
-            for top in range(0, max(1, len(pairs)), _BLOCK)
-        ]
-        X = np.concatenate(blocks)
+        one_table = right is left
+        if not self.rivals:
+            (one, i), (two, j) = (np.unique(side, return_inverse=True) for side in pairs.T)
+            left, right, pairs = left.take(one), right.take(two), np.column_stack([i, j])
+        sides = [self._prepared(table) for table in (left, right)]
+        blocks = [pairs[top : top + _BLOCK] for top in range(0, max(1, len(pairs)), _BLOCK)]
+        X = np.concatenate(
+            [np.column_stack([*self._columns(sides, block).values()]) for block in blocks]
+        )
         if not self.rivals:
             return X
         own = X[:, self.names.index((WHOLE, "triples: cosine"))]
-        tables = [self._prepared(each, only_whole=True)[WHOLE]["triples"] for each in (left, right)]
-        one, two = (normalize(each) for each in tables)
-        i, j = pairs.T
-        ahead = [
-            own - _nearest_other(*pair, right is left)
-            for pair in ((one, two, i, j), (two, one, j, i))
-        ]
-        return np.column_stack([X, *_both("", *ahead).values()])
+        first, second = (normalize(side[WHOLE]["triples"]) for side in sides)
+        rivals = np.array(
+            [
+                _nearest_other(first, second, pairs, one_table),
+                _nearest_other(second, first, pairs[:, ::-1], one_table),
+            ]
+        )
+        return np.column_stack([X, own - rivals.max(axis=0), own - rivals.min(axis=0)])
 
-    def _prepared(self, table: Records, only_whole: bool = False) -> dict[str, _Prepared]:
+    def _prepared(self, table: Records) -> dict[str, _Prepared]:
         names = [each.name for each in self.fields[:-1]]
         if lacking := [name for name in names if name not in table.fields]:
             raise ValueError(f"A table has no field {quoted(lacking[0])}, which was learned from.")
         cells = {name: table.fields[name] for name in names}
         cells[WHOLE] = _whole(Records(cells))
-        wanted = self.fields[-1:] if only_whole else self.fields
-        return {each.name: each.prepare(cells[each.name]) for each in wanted}
+        return {each.name: each.prepare(cells[each.name]) for each in self.fields}
 
     def _columns(
-        self, sides: Sequence[dict[str, _Prepared]], index: Ints
+        self, sides: Sequence[dict[str, _Prepared]], pairs: Ints
     ) -> dict[tuple[str, str], Vector]:
         out = {}
         for name in sides[0]:
             a, b = (
                 {key: value[rows] for key, value in side[name].items()}
-                for side, rows in zip(sides, index, strict=True)
+                for side, rows in zip(sides, pairs.T, strict=True)
             )
-            out[name, "missing"] = a["missing"].astype(np.float64) + b["missing"]
             gap = a["missing"] | b["missing"]
+            out[name, "missing"] = a["missing"].astype(np.float64) + b["missing"]
             for way, column in _compared(a, b).items():
                 out[name, way] = np.where(gap, np.nan, column)
         return out
@@ -296,8 +293,9 @@ def _both(name: str, one: Vector, two: Vector) -> dict[str, Vector]:
     return {f"{name}, least": np.minimum(one, two), f"{name}, most": np.maximum(one, two)}
 
 
-def _nearest_other(one: csr_matrix, two: csr_matrix, i: Ints, j: Ints, one_table: bool) -> Vector:
-    """Return the largest cosine of each record i with a record that is neither i nor j."""
+def _nearest_other(one: csr_matrix, two: csr_matrix, pairs: Ints, one_table: bool) -> Vector:
+    """Return the largest cosine of each first record with a record that is not of the pair."""
+    i, j = pairs.T
     rows, place = np.unique(i, return_inverse=True)
     kept = min(_NEAREST, two.shape[0])
     nearest, cosine = np.empty((len(rows), kept), np.intp), np.empty((len(rows), kept))

@@ -42,8 +42,8 @@ class LabelledPairs:
         Entities of the rows of `left` and of `right`.
     complete : bool
         Whether all matches of the two tables are among the pairs.
-    n_different : int
-        Number of pairs of different records that those among the pairs stand for.
+    left_out : int
+        Number of pairs of different records that were left out, to save time.
     """
 
     left: Records
@@ -52,7 +52,7 @@ class LabelledPairs:
     same: Bools
     entities: tuple[Ints, Ints]
     complete: bool
-    n_different: int
+    left_out: int = 0
 
     @classmethod
     def of(
@@ -62,8 +62,7 @@ class LabelledPairs:
         first = 0 if right is left else len(left)
         i, j = index[same].T
         entity = components(i, first + j, first + len(right))
-        entities = entity[: len(left)], entity[first:]
-        return cls(left, right, index, same, entities, complete, int((~same).sum()))
+        return cls(left, right, index, same, (entity[: len(left)], entity[first:]), complete)
 
     @property
     def pair_entities(self) -> Ints:
@@ -89,25 +88,13 @@ class LabelledPairs:
     def _part(self, chosen: Bools) -> LabelledPairs:
         """Return the pairs of some entities, and tables that have no others."""
         kept = chosen[self.pair_entities].all(axis=1)
-        tables, places = [], []
-        for side, entity in enumerate(self.entities):
-            used = chosen[entity] if self.complete else np.zeros(len(entity), dtype=bool)
-            named = self.index[kept] if self.right is self.left else self.index[kept, side]
-            used[named] = True
-            rows = np.flatnonzero(used)
-            tables.append((self.left, self.right)[side].take(rows))
-            places.append((np.cumsum(used) - 1, entity[rows]))
-        one_table = self.right is self.left
-        index = np.column_stack([places[side][0][self.index[kept, side]] for side in (0, 1)])
-        return LabelledPairs(
-            tables[0],
-            tables[0] if one_table else tables[1],
-            index,
-            self.same[kept],
-            (places[0][1], places[1][1]),
-            self.complete,
-            int((~self.same[kept]).sum()),
-        )
+        (of_left, of_right), (i, j) = self.entities, self.index[kept].T
+        one, two = chosen[of_left], chosen[of_right]
+        left = self.left.take(np.flatnonzero(one))
+        right = left if self.right is self.left else self.right.take(np.flatnonzero(two))
+        index = np.column_stack([(np.cumsum(one) - 1)[i], (np.cumsum(two) - 1)[j]])
+        entities = of_left[one], of_right[two]
+        return LabelledPairs(left, right, index, self.same[kept], entities, self.complete)
 
     def with_candidates(
         self, candidates: Candidates, random: np.random.RandomState
@@ -115,13 +102,11 @@ class LabelledPairs:
         """Add candidates that are different records, as `complete` labels tell."""
         found = np.asarray(candidates(self.left, self.right))
         (one, two), (i, j) = self.entities, found.T
-        different = found[one[i] != two[j]]
-        different = different[~np.isin(self._keys(different), self._keys(self.index))]
-        n = self.n_different + len(different)
-        chosen = random.permutation(len(different))[:_MOST_DIFFERENT]
-        index = np.concatenate([self.index, different[chosen]])
-        same = np.concatenate([self.same, np.zeros(len(chosen), dtype=bool)])
-        return replace(self, index=index, same=same, n_different=n)
+        new = (one[i] != two[j]) & ~np.isin(self._keys(found), self._keys(self.index))
+        different = random.permutation(found[new])
+        index = np.concatenate([self.index, different[:_MOST_DIFFERENT]])
+        same = np.append(self.same, np.zeros(len(index) - len(self.same), dtype=bool))
+        return replace(self, index=index, same=same, left_out=len(different[_MOST_DIFFERENT:]))
 
     def evidence(
         self, score: Callable[[Ints], Vector], candidates: Candidates | None

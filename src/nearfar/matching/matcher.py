@@ -187,7 +187,7 @@ class RecordMatcher(BaseEstimator):
         self.comparisons_ = Comparisons.fit([table.take(used) for table, used in tables], rivals)
         X = self.comparisons_.compare(left, right, index)
         self.model_, held_out = fit_calibrated(
-            X, learning.same, learning.pair_entities, learning.n_different, random
+            X, learning.same, learning.pair_entities, learning.left_out, random
         )
         self.threshold_, self.held_out_ = best_threshold(held_out), held_out
 

@@ -1,9 +1,8 @@
 """A model of comparisons: the log-odds that two records are the same.
 
-It is the mean of three models' log-odds, each of which errs in its own way: a logistic regression,
-extremely randomised trees (P. Geurts, D. Ernst, L. Wehenkel: Extremely randomized trees, Machine
-Learning 63, 2006) and boosted trees (J. H. Friedman: Stochastic gradient boosting, Computational
-Statistics & Data Analysis 38, 2002).
+It is the mean of two models' log-odds, which err in different ways: a logistic regression, and
+boosted trees (J. H. Friedman: Stochastic gradient boosting, Computational Statistics & Data
+Analysis 38, 2002).
 
 Models of the other folds tell the log-odds of each fold's pairs. A fold holds whole entities, and
 only pairs within a fold are held out, so that no record is on both sides. Pairs of different
@@ -19,22 +18,20 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
-from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from nearfar.metrics.leaf_map import Forest
 from nearfar.typing import Array, Bools, Ints, Matrix, Vector
 
-# Comparisons are not negative, so that -1 is apart from all of them in trees.
-_MISSING = -1.0
-# Trees of each of the two kinds, and the learning rate of boosted ones.
-_N_TREES, _RATE = 200, 0.08
-# Inverse strength of the penalty of the logistic regression.
+# Comparisons are not less than -1, so that missing ones are apart from them in trees.
+_MISSING = -2.0
+_RATE = 0.08
+_TREES = {"n_estimators": 200, "max_depth": 4, "min_samples_leaf": 5, "max_features": "sqrt"}
+# Inverse strength of the penalty of the logistic regression, on standardised comparisons.
 _PENALTY = 0.05
 # Standard deviations below this are those of constants.
 _CONSTANT = 1e-9
-# Shares of trees are not further from certainty than this.
-_CERTAIN = 1e-3
 _N_FOLDS = 5
 # Pairs whose leaves are held at a time.
 _BLOCK = 1 << 12
@@ -42,84 +39,75 @@ _BLOCK = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class PairModel:
-    """Three models as arrays, and their calibration.
+    """Two models as arrays, and their calibration.
 
     Attributes
     ----------
     roots, feature, threshold, right : array
-        Trees, as `Forest` has them: first those that vote, then boosted ones.
-    value : array of shape (n_nodes,)
-        What a leaf says: a probability, or a part of the log-odds.
+        Boosted trees, as `Forest` has them.
+    step : array of shape (n_nodes,)
+        What a leaf adds to the log-odds.
     linear : array of shape (3, n_comparisons)
         Center, scale and coefficients of the logistic regression; missing comparisons are at the
         center.
+    intercepts : array of shape (2,)
+        Of the trees and of the logistic regression.
     typical : array of shape (2, n_comparisons)
         Medians of the comparisons of different records, and of the same ones.
-    numbers : array of shape (5,)
-        Number of trees that vote; intercepts of the boosted trees and of the logistic regression;
-        slope and intercept of the calibration.
+    calibration : array of shape (2,)
+        Slope and intercept.
     """
 
     roots: Array
     feature: Array
     threshold: Array
     right: Array
-    value: Vector
+    step: Vector
     linear: Matrix
+    intercepts: Vector
     typical: Matrix
-    numbers: Vector
+    calibration: Vector
 
     @classmethod
     def fit(cls, X: Matrix, same: Bools, random: np.random.RandomState) -> PairModel:
-        """Fit the three models; they are not calibrated yet."""
-        filled, seeds = np.nan_to_num(X, nan=_MISSING), random.randint(1 << 31, size=2)
-        votes = ExtraTreesClassifier(
-            _N_TREES, min_samples_leaf=2, max_features=0.2, random_state=seeds[0]
-        ).fit(filled, same)
-        boosted = GradientBoostingClassifier(
-            n_estimators=_N_TREES,
-            learning_rate=_RATE,
-            max_depth=5,
-            min_samples_leaf=5,
-            subsample=0.5,
-            max_features="sqrt",
-            random_state=seeds[1],
-        ).fit(filled, same)
-        forest = Forest.of([*votes.estimators_, *boosted.estimators_.ravel()])
-        counts = np.concatenate([tree.tree_.value[:, 0] for tree in votes.estimators_])
-        steps = [_RATE * tree.tree_.value[:, 0, 0] for tree in boosted.estimators_.ravel()]
-        value = np.concatenate([counts[:, 1] / counts.sum(axis=1), *steps])
+        """Fit the two models; they are not calibrated yet."""
+        boosting = GradientBoostingClassifier(
+            learning_rate=_RATE, subsample=0.5, random_state=random.randint(1 << 31), **_TREES
+        )
+        trees = boosting.fit(np.nan_to_num(X, nan=_MISSING), same).estimators_.ravel()
+        forest = Forest.of(trees)
+        step = _RATE * np.concatenate([tree.tree_.value[:, 0, 0] for tree in trees])
         gaps = np.isnan(X)
         center = np.where(gaps, 0.0, X).sum(axis=0) / np.maximum(1, (~gaps).sum(axis=0))
         scale = np.where(gaps, center, X).std(axis=0)
         scale[scale < _CONSTANT] = 1.0
         Z = np.where(gaps, 0.0, (X - center) / scale)
         logistic = LogisticRegression(C=_PENALTY, max_iter=500).fit(Z, same)
-        linear = np.array([center, scale, logistic.coef_[0]])
-        typical = np.array([_medians(X[~same]), _medians(X[same])])
-        numbers = np.array([_N_TREES, logit(same.mean()), logistic.intercept_[0], 1.0, 0.0])
-        trees = forest.roots, forest.feature, forest.threshold, forest.right
-        return cls(*trees, value, linear, typical, numbers)
+        return cls(
+            *(forest.roots, forest.feature, forest.threshold, forest.right, step),
+            linear=np.array([center, scale, logistic.coef_[0]]),
+            intercepts=np.array([logit(same.mean()), logistic.intercept_[0]]),
+            typical=np.array([_medians(X[~same]), _medians(X[same])]),
+            calibration=np.array([1.0, 0.0]),
+        )
 
     def log_odds(self, X: Matrix) -> Vector:
         """Return the calibrated log-odds of pairs with these comparisons."""
-        return self.numbers[3] * self.members(X).mean(axis=1) + self.numbers[4]
+        slope, shift = self.calibration
+        return np.asarray(slope * self.members(X).mean(axis=1) + shift)
 
     def members(self, X: Matrix) -> Matrix:
-        """Return the log-odds of the trees that vote, the boosted ones and the regression."""
-        n_votes, *intercepts = self.numbers[:3]
+        """Return the log-odds of the trees and of the logistic regression, before calibration."""
         forest = Forest(self.roots, self.feature, self.threshold, self.right)
         center, scale, coef = self.linear
-        out = np.empty((len(X), 3))
+        out = np.empty((len(X), 2))
         for top in range(0, len(X), _BLOCK):
             block = X[top : top + _BLOCK]
             leaves = forest.leaves(np.nan_to_num(block, nan=_MISSING).astype(np.float32))
-            votes, steps = np.split(self.value[leaves], [int(n_votes)], axis=1)
             Z = np.where(np.isnan(block), 0.0, (block - center) / scale)
-            out[top : top + _BLOCK, 0] = logit(votes.mean(axis=1).clip(_CERTAIN, 1 - _CERTAIN))
-            out[top : top + _BLOCK, 1] = steps.sum(axis=1) + intercepts[0]
             # Not a product of matrices, whose rounding depends on the number of rows.
-            out[top : top + _BLOCK, 2] = (Z * coef).sum(axis=1) + intercepts[1]
+            sums = self.step[leaves].sum(axis=1), (Z * coef).sum(axis=1)
+            out[top : top + _BLOCK] = np.column_stack(sums) + self.intercepts
         return out
 
 
@@ -132,7 +120,7 @@ class HeldOut(NamedTuple):
 
 
 def fit_calibrated(
-    X: Matrix, same: Bools, entities: Ints, n_different: int, random: np.random.RandomState
+    X: Matrix, same: Bools, entities: Ints, left_out: int, random: np.random.RandomState
 ) -> tuple[PairModel, HeldOut]:
     """Fit a model and calibrate it by pairs that were held out.
 
@@ -142,8 +130,8 @@ def fit_calibrated(
     same : array of bool
     entities : array of shape (n_pairs, 2)
         Entities of the records of each pair.
-    n_different : int
-        Number of pairs of different records that those in X stand for.
+    left_out : int
+        Number of pairs of different records that those in X stand for, besides themselves.
     random : RandomState
     """
     names, place = np.unique(entities, return_inverse=True)
@@ -159,11 +147,10 @@ def fit_calibrated(
         raise ValueError(
             "There are too few pairs to hold some out whose records are in no others; give more."
         )
-    weight = np.where(truth, same.sum() / truth.sum(), n_different / (~truth).sum())
+    weight = np.where(truth, same.sum() / truth.sum(), (left_out + (~same).sum()) / (~truth).sum())
     platt = LogisticRegression().fit(score[:, None], truth, weight)
-    slope, shift = float(platt.coef_[0, 0]), float(platt.intercept_[0])
-    model = PairModel.fit(X, same, random)
-    model = replace(model, numbers=np.array([*model.numbers[:3], slope, shift]))
+    slope, shift = platt.coef_[0, 0], platt.intercept_[0]
+    model = replace(PairModel.fit(X, same, random), calibration=np.array([slope, shift]))
     return model, HeldOut(slope * score + shift, truth, weight)
 
 
