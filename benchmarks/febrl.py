@@ -38,7 +38,7 @@ PEERS = ("recordlinkage", "dedupe", "splink")
 DRAWS, DRAWN = 50, 450
 DRAWN_TARGET = "fmr<=0.001"
 N_LARGE, N_KNOWN = 100_000, 1_000
-ROUNDS, PER_ROUND, SEEDS = 6, 50, 3
+ROUNDS, PER_ROUND, SEEDS = 5, 50, 2
 WORKER = Path(__file__).parent / "workers/match_records.py"
 FIELDS = [
     "given_name",

@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-_GIVEN = "anna bruno clara david emma felix greta hugo ida jonas karla leo mia nils olga paul".split()
-_SURNAMES = "abel berger conrad dietz ebert fink graf hahn imhof jung keller lang moser noll".split()
-_STREETS = "oak lane|mill road|park street|church hill|station road|lake view|high street".split("|")
+_GIVEN = (
+    "anna bruno clara david emma felix greta hugo ida jonas karla leo mia nils olga paul".split()
+)
+_SURNAMES = (
+    "abel berger conrad dietz ebert fink graf hahn imhof jung keller lang moser noll".split()
+)
+_STREETS = "oak lane|mill road|park street|church hill|station road|lake view|high street".split(
+    "|"
+)
 
 
 def persons(n: int, seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -16,7 +22,9 @@ def persons(n: int, seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
     columns = {
         "given_name": rng.choice(_GIVEN, n).tolist(),
         "surname": rng.choice(_SURNAMES, n).tolist(),
-        "address": [f"{k} {s}" for k, s in zip(rng.integers(1, 99, n), rng.choice(_STREETS, n), strict=True)],
+        "address": [
+            f"{k} {s}" for k, s in zip(rng.integers(1, 99, n), rng.choice(_STREETS, n), strict=True)
+        ],
         "phone": [str(number) for number in rng.integers(2_000_000, 9_999_999, n)],
     }
     left = pl.DataFrame({"id": [f"L{row}" for row in range(n)], **columns})

@@ -29,7 +29,9 @@ def read(folder: Path, number: int) -> tuple[list[dict[str, Any]], list[dict[str
         path = folder / f"{number}-{side}.csv"
         if path.exists():
             with path.open() as file:
-                tables.append([{k: v or None for k, v in row.items()} for row in csv.DictReader(file)])
+                tables.append(
+                    [{k: v or None for k, v in row.items()} for row in csv.DictReader(file)]
+                )
     arrays = np.load(folder / f"{number}.npz")
     return tables[0], tables[-1], arrays["pairs"], arrays["same"]
 
