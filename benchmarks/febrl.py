@@ -392,14 +392,15 @@ def _draws_text(rows: list[dict[str, Any]]) -> str:
 
 def _large_table(rows: list[dict[str, Any]]) -> str:
     lines = [
-        "| records | known matches | candidates: CPU seconds | matches kept | all: CPU seconds | memory | "
-        "precision | recall |",
+        "| records | known matches | candidates: CPU seconds | matches kept | all: CPU seconds "
+        "| memory | precision | recall |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for r in rows:
         low, high = (100 * each for each in r["interval"])
         lines.append(
-            f"| {r['records']:,} x {r['records']:,} | {r['known']:,} | {r['blocking_seconds']:.0f} | "
+            f"| {r['records']:,} x {r['records']:,} | {r['known']:,} | "
+            f"{r['blocking_seconds']:.0f} | "
             f"{100 * r['kept']:.2f} % ({low:.2f} to {high:.2f}) | {r['seconds']:.0f} | "
             f"{r['gigabytes']:.1f} GB | {100 * r['precision']:.2f} % | {100 * r['recall']:.2f} % |"
         )

@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-_GIVEN = (
-    "anna bruno clara david emma felix greta hugo ida jonas karla leo mia nils olga paul".split()
-)
-_SURNAMES = (
-    "abel berger conrad dietz ebert fink graf hahn imhof jung keller lang moser noll".split()
-)
-_STREETS = "oak lane|mill road|park street|church hill|station road|lake view|high street".split(
-    "|"
-)
+_GIVEN = ["anna", "bruno", "clara", "david", "emma", "felix", "greta", "hugo", "ida", "jonas"]
+_SURNAMES = ["abel", "berger", "conrad", "dietz", "ebert", "fink", "graf", "hahn", "imhof", "jung"]
+_STREETS = ["oak lane", "mill road", "park street", "church hill", "station road", "lake view"]
 
 
 def persons(n: int, seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:

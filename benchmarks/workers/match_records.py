@@ -6,9 +6,10 @@ FOLDER has the records of known persons (0-left.csv, 0-right.csv if there are tw
 candidate pairs and which of them are the same (0.npz), and the same of other persons (1-...), whose
 labels are not read. Scores of all pairs go to 0-scores.npy and 1-scores.npy.
 
-recordlinkage: similarities of Jaro and Winkler of all fields, and a logistic regression. dedupe: its
-default text comparison of all fields, learned from the known pairs. splink: Jaro-Winkler levels of
-all fields, with probabilities by expectation maximisation, which does not use the labels.
+recordlinkage: similarities of Jaro and Winkler of all fields, and a logistic regression. dedupe:
+its text comparison of all fields and its classifier, learned from the known pairs. splink: levels
+of Jaro and Winkler of all fields, with probabilities by expectation maximisation, which does not
+use the labels.
 """
 
 from __future__ import annotations

@@ -1,0 +1,46 @@
+"""The command line of matching."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from record_tables import known_matches, persons
+
+
+@pytest.fixture
+def tables(folder):
+    left, right = persons(80)
+    left.write_csv("left.csv")
+    right.write_csv("right.csv")
+    known_matches(40).write_csv("known.csv")
+
+
+@pytest.mark.usefixtures("tables")
+def test_matches_a_matcher_questions_and_a_report(run, document):
+    pairs = ["match", "left.csv", "right.csv", "--pairs", "known.csv"]
+    written = ["--out", "m.csv", "--save", "m.safetensors", "--report", "m.html"]
+    shown = run(*pairs, *written, "--ask", "q.csv", "--questions", "10").stdout
+    for line in ("Matches written to m.csv", "Questions written to q.csv", "known matches"):
+        assert line in shown
+    table = pl.read_csv("m.csv").filter("same")
+    assert (table["left"].str.slice(1) == table["right"].str.slice(1)).mean() > 0.9
+    assert len(pl.read_csv("q.csv")) == 10
+    page = Path("m.html").read_text("utf-8")
+    assert "<mark>" in page
+    assert "--questions 10" in page
+    again = document("match", "left.csv", "right.csv", "--with", "m.safetensors", "--id", "id")
+    same = [each for each in again["matches"] if each["same"]]
+    assert [each["left"] for each in same] == table["left"].to_list()
+
+
+@pytest.mark.usefixtures("tables")
+def test_mistakes(fail):
+    tables = ["match", "left.csv", "right.csv"]
+    assert "left.csv" in fail(*tables, "--out", "left.csv")
+    assert "--pairs" in fail(*tables, "--target", "fmr<=0.1")
+    assert "m.csv" in fail(*tables, "--report", "m.csv")
+    certified = ["--with", "m.safetensors", "--target", "fmr<=0.1"]
+    assert "--target is for learning" in fail(*tables, *certified)
