@@ -108,6 +108,8 @@ def match(
     >>> matched.table.head(1).select("left", "right", "check").rows()
     [(0, 29, False)]
     """
+    if target is not None and pairs is None and matcher is None:
+        raise ValueError(f"{option('target')} needs known pairs; give {option('pairs')}.")
     with collecting_notes() as notes:
         given = [] if pairs is None else pairs if isinstance(pairs, list) else [pairs]
         files = [(each, read_frame(_source(each, "pairs"))) for each in given]
@@ -140,8 +142,6 @@ def _learn(
     if known:
         index = np.concatenate([each.index for each in known])
         same = np.concatenate([each.same for each in known])
-    elif matcher.target is not None:
-        raise ValueError(f"{option('target')} needs known pairs; give {option('pairs')}.")
     else:
         index, same = pairs_by_rare_values(one, two, candidates(one, two))
         learned_from = f"{counted(int(same.sum()), 'pair')} that agree on several rare values"
