@@ -245,7 +245,7 @@ def _compared(a: _Prepared, b: _Prepared) -> dict[str, Vector]:
         out["digits"] = _letters(x, y)["letters in order"]
         ends = [p[-_ENDING:] == q[-_ENDING:] for p, q in zip(x, y, strict=True)]
         out["end of digits"] = np.array(ends, dtype=np.float64)
-    for way in _TOKENS.keys() & a.keys():
+    for way in (way for way in _TOKENS if way in a):
         shares = _overlap(a[way], b[way])
         out |= {f"{way}: {name}": value for name, value in shares.items()}
     return out

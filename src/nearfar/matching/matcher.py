@@ -21,6 +21,7 @@ from nearfar.matching.labelled import Candidates, LabelledPairs
 from nearfar.matching.matches import How, Matches, find_matches
 from nearfar.matching.model import PairModel, best_threshold, fit_calibrated
 from nearfar.matching.records import Records
+from nearfar.metrics.leaf_map import Forest
 from nearfar.runtime.parameters import boolean, check_parameters, number, optional
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.typing import Bools, Ints, Matrix, Vector
@@ -279,7 +280,8 @@ class RecordMatcher(BaseEstimator):
         An existing file is replaced only once the new one is complete.
         """
         check_is_fitted(self, "model_")
-        arrays = {name: np.asarray(array) for name, array in vars(self.model_).items()}
+        arrays = {**vars(self.model_), **vars(self.model_.forest)}
+        del arrays["forest"]
         kinds = []
         for place, each in enumerate(self.comparisons_.fields):
             arrays |= {f"rarity.{place}.{way}": a for way, a in each.rarity.items()}
@@ -305,7 +307,9 @@ class RecordMatcher(BaseEstimator):
                 rarity = {w: file[f"rarity.{place}.{w}"].astype(np.float32) for w in ways}
                 compared.append(Field(name, kind, Notation(**notation), rarity))
             matcher.comparisons_ = Comparisons(tuple(compared), header["rivals"])
-            matcher.model_ = PairModel(**{each.name: file[each.name] for each in fields(PairModel)})
+            forest = Forest(**{each.name: file[each.name] for each in fields(Forest)})
+            rest = {each.name: file[each.name] for each in fields(PairModel)[1:]}
+            matcher.model_ = PairModel(forest, **rest)
             if matcher.model_.linear.shape[1] != len(matcher.comparisons_.names):
                 raise ValueError("its model and its comparisons do not fit together")
             point = header["operating_point"]

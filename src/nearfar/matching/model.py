@@ -22,7 +22,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from nearfar.metrics.leaf_map import Forest
-from nearfar.typing import Array, Bools, Ints, Matrix, Vector
+from nearfar.typing import Bools, Ints, Matrix, Vector
 
 # Comparisons are not less than -1, so that missing ones are apart from them in trees.
 _MISSING = -2.0
@@ -43,8 +43,8 @@ class PairModel:
 
     Attributes
     ----------
-    roots, feature, threshold, right : array
-        Boosted trees, as `Forest` has them.
+    forest : Forest
+        Boosted trees.
     step : array of shape (n_nodes,)
         What a leaf adds to the log-odds.
     linear : array of shape (3, n_comparisons)
@@ -58,15 +58,21 @@ class PairModel:
         Slope and intercept.
     """
 
-    roots: Array
-    feature: Array
-    threshold: Array
-    right: Array
+    forest: Forest
     step: Vector
     linear: Matrix
     intercepts: Vector
     typical: Matrix
     calibration: Vector
+
+    def __post_init__(self) -> None:
+        width = self.linear.shape[-1]
+        shapes = {"linear": (3, width), "typical": (2, width), "intercepts": (2,)}
+        shapes |= {"calibration": (2,), "step": self.forest.right.shape}
+        if any(getattr(self, name).shape != shape for name, shape in shapes.items()):
+            raise ValueError("The arrays of a model do not fit together.")
+        if self.forest.feature.max(initial=0) >= width:
+            raise ValueError("The trees of a model look at comparisons that there are not.")
 
     @classmethod
     def fit(cls, X: Matrix, same: Bools, random: np.random.RandomState) -> PairModel:
@@ -75,8 +81,6 @@ class PairModel:
             learning_rate=_RATE, subsample=0.5, random_state=random.randint(1 << 31), **_TREES
         )
         trees = boosting.fit(np.nan_to_num(X, nan=_MISSING), same).estimators_.ravel()
-        forest = Forest.of(trees)
-        step = _RATE * np.concatenate([tree.tree_.value[:, 0, 0] for tree in trees])
         gaps = np.isnan(X)
         center = np.where(gaps, 0.0, X).sum(axis=0) / np.maximum(1, (~gaps).sum(axis=0))
         scale = np.where(gaps, center, X).std(axis=0)
@@ -84,7 +88,8 @@ class PairModel:
         Z = np.where(gaps, 0.0, (X - center) / scale)
         logistic = LogisticRegression(C=_PENALTY, max_iter=500).fit(Z, same)
         return cls(
-            *(forest.roots, forest.feature, forest.threshold, forest.right, step),
+            Forest.of(trees),
+            _RATE * np.concatenate([tree.tree_.value[:, 0, 0] for tree in trees]),
             linear=np.array([center, scale, logistic.coef_[0]]),
             intercepts=np.array([logit(same.mean()), logistic.intercept_[0]]),
             typical=np.array([_medians(X[~same]), _medians(X[same])]),
@@ -98,12 +103,11 @@ class PairModel:
 
     def members(self, X: Matrix) -> Matrix:
         """Return the log-odds of the trees and of the logistic regression, before calibration."""
-        forest = Forest(self.roots, self.feature, self.threshold, self.right)
         center, scale, coef = self.linear
         out = np.empty((len(X), 2))
         for top in range(0, len(X), _BLOCK):
             block = X[top : top + _BLOCK]
-            leaves = forest.leaves(np.nan_to_num(block, nan=_MISSING).astype(np.float32))
+            leaves = self.forest.leaves(np.nan_to_num(block, nan=_MISSING).astype(np.float32))
             Z = np.where(np.isnan(block), 0.0, (block - center) / scale)
             # Not a product of matrices, whose rounding depends on the number of rows.
             sums = self.step[leaves].sum(axis=1), (Z * coef).sum(axis=1)
