@@ -31,7 +31,7 @@ left = pl.DataFrame({"id": np.arange(n), **columns})
 right = pl.DataFrame(
     {"id": np.arange(n), **{k: [mistyped(str(c)) for c in v] for k, v in columns.items()}}
 )
-print(left.head(2), right.head(2))
+print(right.head(2))
 
 # %%
 # The matches of 350 persons are known. Half of these are learned from; the others certify the
@@ -58,7 +58,4 @@ ax.axvline(matched.matcher.threshold_, color="C3", label="certified threshold")
 ax.set(xlabel="log-odds that two records are the same", ylabel="candidates")
 ax.legend()
 
-# %%
-# Pairs to look at by hand, with the fields that decided.
-doubtful = matched.table.sort((pl.col("probability") - 0.5).abs()).head(5)
-print(doubtful.select("left", "right", "same", "probability", "fields"))
+print(matched.table.sort("probability").head(5))  # the least sure, with the fields that decided

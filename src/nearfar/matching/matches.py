@@ -40,6 +40,17 @@ class Matches:
         Records of the left and the right table, or of the only one.
     clusters : array of int or None
         Number of the cluster of each record of one table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.matching import Matches
+    >>> found = Matches(np.array([[0, 1], [1, 1]]), np.array([5.0, 0.5]), np.array([True, False]),
+    ...                 (2, 2))
+    >>> found.pairs, found.doubtful
+    (array([[0, 1]]), array([1]))
+    >>> print(found)
+    1 match; 1 record of the left table and 1 record of the right one are left over.
     """
 
     candidates: Ints

@@ -304,6 +304,19 @@ class Matched:
         Known pairs.
     notes : tuple of Note
     random_state : int
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from nearfar import match
+    >>> names = [f"{a}{b} {b}{a}" for a in ("an", "bo", "cy") for b in ("lee", "ray", "fox", "poe",
+    ...          "kay", "day", "orr", "ash")]
+    >>> table = pl.DataFrame({"name": names, "phone": [str(7654321 + 97 * i) for i in range(24)]})
+    >>> matched = match(table, table.reverse())
+    >>> print(matched)
+    24 matches; 0 records of the left table and 0 records of the right one are left over.
+    >>> matched.questions(6).columns[:3]
+    ['left', 'right', 'same']
     """
 
     matches: Matches
