@@ -69,7 +69,7 @@ def _rates(matched: Matched, lines: list[str]) -> list[Block]:
     if matched.kept is not None:
         shares["known matches among candidates"] = matched.kept[:2]
     bars = [
-        Bar(name, f"{100 * value:.1f} %", 100 * value, 100 * low, 100 * high)
+        Bar(name, f"{100 * value:.1f}\u00a0%", 100 * value, 100 * low, 100 * high)
         for name, (value, (low, high)) in shares.items()
     ]
     caption = (

@@ -138,28 +138,34 @@ def _learn(
         return candidate_pairs(left, *[right][left is right :], n_candidates=n_candidates)[0]
 
     one, two = tables[0], tables[-1]
-    known_completely = bool(known) and all(each.complete for each in known)
-    if known:
+    complete = matcher.target is not None and all(each.complete for each in known)
+    if complete:
+        # Only the records of the pairs are known completely.
         index = np.concatenate([each.index for each in known])
-        same = np.concatenate([each.same for each in known])
+        same = np.ones(len(index), dtype=bool)
+        rows = [np.unique(index)] * 2 if one is two else [np.unique(side) for side in index.T]
+        ends = zip(rows, index.T, strict=True)
+        index = np.column_stack([np.searchsorted(own, named) for own, named in ends])
+        one, two = one.take(rows[0]), two.take(rows[1])
+    elif known:
+        # Whole tables, in which rivals are searched.
+        found = candidates(one, two) if any(each.complete for each in known) else None
+        parts = [
+            _with_candidates(found, each.index, tables)
+            if each.complete and found is not None
+            else (each.index, each.same)
+            for each in known
+        ]
+        index, same = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if matcher.target is not None and any(each.asked is not None for each in known):
+            note("questions are harder than other pairs, and what is certified is for such pairs.")
     else:
         index, same = pairs_by_rare_values(one, two, candidates(one, two))
         learned_from = f"{counted(int(same.sum()), 'pair')} that agree on several rare values"
         text = f"learned from {learned_from}, and nothing is certified; give known pairs."
         note(text, warning=True)
-    if known_completely and matcher.target is None:
-        # Rivals are searched in whole tables.
-        index, same = _with_candidates(candidates(one, two), index, tables)
-        known_completely = False
-    elif known_completely:
-        # Only these records are.
-        rows = [np.unique(index)] * 2 if one is two else [np.unique(side) for side in index.T]
-        ends = zip(rows, index.T, strict=True)
-        index = np.column_stack([np.searchsorted(own, named) for own, named in ends])
-        one, two = one.take(rows[0]), two.take(rows[1])
-    right = two if len(tables) > 1 else None
-    some = candidates if known_completely else None
-    matcher.fit(one, right, index, same, complete=known_completely, candidates=some)
+    right, some = two if len(tables) > 1 else None, candidates if complete else None
+    matcher.fit(one, right, index, same, complete=complete, candidates=some)
 
 
 def _with_candidates(found: Ints, matches: Ints, tables: list[Records]) -> tuple[Ints, Bools]:
