@@ -320,7 +320,12 @@ def measure_questions(
                 scores = matcher.scores(left, right, pairs)
                 accepted = scores >= matcher.threshold_
                 f1 = 2 * (accepted & same).sum() / (accepted.sum() + same.sum())
-                facts = {"part": "questions", "set": name, "strategy": strategy, "seed": seed}
+                facts: dict[str, Any] = {
+                    "part": "questions",
+                    "set": name,
+                    "strategy": strategy,
+                    "seed": seed,
+                }
                 facts |= {"answers": int(asked.sum()), "f1": float(f1), "commit": commit()}
                 rows.append(facts)
                 print(facts, flush=True)

@@ -205,7 +205,7 @@ def test_a_file_whose_arrays_do_not_fit_together_is_refused(tmp_path, fitted):
     ("pairs", "same", "message"),
     [
         ([[0, N]], [True], "rows of the tables, which have 120 and 120 records"),
-        ([[0, -1]], [True], "rows of the tables"),
+        ([[0, -1]], [True], "row numbers of 0 or more"),
         ([[0.5, 1.0]], [True], "row numbers"),
         ([0, 1], [True, False], "row numbers"),
         ([[0, 0], [0, 1]], [True], "same must be True or False for each of the 2 pairs"),

@@ -49,8 +49,10 @@ WHOLE = "(whole record)"
 _BUCKETS = 1 << 16
 # Pairs that are compared at a time, and cosines that are held at a time.
 _BLOCK, _COSINES = 1 << 13, 1 << 24
-# Share of the known cells that must be dates, or mostly digits.
-_MOST = 0.9
+# Share of the known cells that must be dates, or mostly digits; the others may be mistyped.
+_MOST = 0.75
+# Letters of a text that are compared in order; tokens are those of the whole text.
+_LONGEST = 500
 # Digits at the end that two forms of a phone number share.
 _ENDING = 7
 # The most similar records of which one is no part of a pair: its two are at most two of them.
@@ -122,7 +124,8 @@ class Field:
     def prepare(self, cells: Cells) -> _Prepared:
         """Read cells once for all pairs that they are in."""
         texts = np.fromiter(map(plain, cells), object, len(cells))
-        out: _Prepared = {"missing": is_missing(cells), "text": texts}
+        shortened = np.fromiter((text[:_LONGEST] for text in texts), object, len(texts))
+        out: _Prepared = {"missing": is_missing(cells), "text": shortened}
         if self.kind == "number":
             out["number"] = self.notation.read(cells)
         elif self.kind == "date":

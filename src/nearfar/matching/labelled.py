@@ -100,7 +100,7 @@ class LabelledPairs:
         self, candidates: Candidates, random: np.random.RandomState
     ) -> LabelledPairs:
         """Add candidates that are different records, as `complete` labels tell."""
-        found = np.asarray(candidates(self.left, self.right))
+        found = np.reshape(candidates(self.left, self.right), (-1, 2)).astype(np.intp)
         (one, two), (i, j) = self.entities, found.T
         new = (one[i] != two[j]) & ~np.isin(self._keys(found), self._keys(self.index))
         different = random.permutation(found[new])
@@ -128,8 +128,8 @@ class LabelledPairs:
             index, same = index[known], same[known]
         compared = np.ones(len(index), dtype=bool)
         if candidates is not None:
-            found = self._keys(np.asarray(candidates(self.left, self.right)))
-            compared = np.isin(self._keys(index), found)
+            found = np.reshape(candidates(self.left, self.right), (-1, 2)).astype(np.intp)
+            compared = np.isin(self._keys(index), self._keys(found))
         distances = np.full(len(index), np.inf)
         distances[compared] = -score(index[compared])
         (one, two), (i, j) = self.entities, index.T

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.columns.notation import Notation
+from nearfar.constraints.base import checked_rows
 from nearfar.matching.candidates import N_CANDIDATES
 from nearfar.matching.comparisons import Comparisons, Field
 from nearfar.matching.labelled import Candidates, LabelledPairs
@@ -327,15 +328,10 @@ def _tables(left: Any, right: Any) -> tuple[Records, Records]:
 
 def _rows(pairs: ArrayLike, left: Records, right: Records) -> Ints:
     """Return pairs as row numbers that the tables have."""
-    index = np.asarray(pairs)
-    index = index.reshape(-1, 2) if index.size == 0 else index
-    if index.ndim != 2 or index.shape[1] != 2 or (index.size and index.dtype.kind not in "iu"):
-        raise ValueError(f"pairs must be row numbers of shape (n_pairs, 2); got {index.shape}.")
-    index = index.astype(np.intp)
-    if index.size and (index.min() < 0 or (index.max(axis=0) >= [len(left), len(right)]).any()):
-        raise ValueError(
-            f"pairs must be rows of the tables, which have {len(left)} and {len(right)} records."
-        )
+    index = checked_rows(pairs, 2, "Pairs")
+    if (index >= [len(left), len(right)]).any():
+        sizes = f"{len(left)} and {len(right)} records"
+        raise ValueError(f"Pairs need rows of the tables, which have {sizes}.")
     if right is left and (index[:, 0] == index[:, 1]).any():
-        raise ValueError("pairs of one table must be two different rows.")
+        raise ValueError("Pairs of one table need two different rows.")
     return index

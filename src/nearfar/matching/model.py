@@ -32,7 +32,8 @@ _TREES = {"n_estimators": 200, "max_depth": 4, "min_samples_leaf": 5, "max_featu
 _PENALTY = 0.05
 # Standard deviations below this are those of constants.
 _CONSTANT = 1e-9
-_N_FOLDS = 5
+# Folds, if each has so many pairs of both kinds; of different records, few are within a fold.
+_N_FOLDS, _FEWEST_PAIRS = 5, 10
 # Pairs whose leaves are held at a time.
 _BLOCK = 1 << 12
 
@@ -139,9 +140,10 @@ def fit_calibrated(
     random : RandomState
     """
     names, place = np.unique(entities, return_inverse=True)
-    fold = (random.permutation(len(names)) % _N_FOLDS)[place.reshape(-1, 2)]
+    n_folds = int(np.clip(min(same.sum(), (~same).sum()) // _FEWEST_PAIRS, 2, _N_FOLDS))
+    fold = (random.permutation(len(names)) % n_folds)[place.reshape(-1, 2)]
     log_odds = np.full(len(X), np.nan)
-    for number in range(_N_FOLDS):
+    for number in range(n_folds):
         seen, unseen = (fold != number).all(axis=1), (fold == number).all(axis=1)
         if 0 < same[seen].sum() < seen.sum():
             log_odds[unseen] = PairModel.fit(X[seen], same[seen], random).log_odds(X[unseen])

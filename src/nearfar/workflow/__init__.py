@@ -2,6 +2,7 @@
 
 learning           `learn`: compare, decide, fit, explain; `Learned`
 searching          `adapt`: the same for judged searches; `Adapted`
+matching           `match`: records of tables that are the same; `Matched`
 methods            methods by name, and which one is used
 comparing          comparisons on a table: the folds it allows, and numbers to predict
 fitting            a fit to all rows: its cost, its progress, what it found
