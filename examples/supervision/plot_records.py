@@ -57,5 +57,4 @@ for mask, name in ((same, "same person"), (~same, "different persons")):
 ax.axvline(matched.matcher.threshold_, color="C3", label="certified threshold")
 ax.set(xlabel="log-odds that two records are the same", ylabel="candidates")
 ax.legend()
-
 print(matched.table.sort("probability").head(5))  # the least sure, with the fields that decided

@@ -10,7 +10,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.files import spooled, write_table
-from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_result
+from nearfar.cli.terminal import bars, command, command_line, say, show_result
 from nearfar.matching import RecordMatcher
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, stem_of
 from nearfar.workflow.matching import match as match_tables
@@ -51,8 +51,7 @@ def match(
         typer.Option(help="Confidence with which --target is certified, above 0.5 and below 1."),
     ] = 0.95,
     ids: Annotated[
-        str | None,
-        typer.Option("--id", metavar="NAME[,NAME]", help="Column of ids, of both or each table."),
+        str | None, typer.Option("--id", metavar="NAME[,NAME]", help="Columns of ids.")
     ] = None,
     how: Annotated[
         How,
@@ -95,8 +94,6 @@ def match(
     for path, kind in zip(written.values(), kinds, strict=True):
         if path is not None:
             check_output(path, kind, inputs)
-    if matcher is not None and target is not None:
-        raise UserError("--target is for learning; the matcher of --with has its threshold.")
     choice: Any = {"target": target, "ids": ids, "how": how.value, "n_candidates": candidates}
     choice |= {"matcher": matcher and RecordMatcher.load(matcher), "random_state": seed}
     with bars():

@@ -108,8 +108,8 @@ def match(
     >>> matched.table.head(1).select("left", "right", "check").rows()
     [(0, 29, False)]
     """
-    if target is not None and pairs is None and matcher is None:
-        raise ValueError(f"{option('target')} needs known pairs; give {option('pairs')}.")
+    if target is not None and (pairs is None or matcher is not None):
+        raise ValueError(f"{option('target')} needs known pairs to learn from ({option('pairs')}).")
     with collecting_notes() as notes:
         given = [] if pairs is None else pairs if isinstance(pairs, list) else [pairs]
         files = [(each, read_frame(_source(each, "pairs"))) for each in given]
