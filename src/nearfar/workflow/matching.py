@@ -340,9 +340,8 @@ class Matched:
         """
         found = self.matches
         doubtful = np.isin(np.arange(len(found.same)), found.doubtful)
-        places = np.concatenate(
-            [np.flatnonzero(found.same), np.flatnonzero(doubtful & ~found.same)]
-        )
+        places = np.flatnonzero(found.same | doubtful)
+        places = places[np.argsort(~found.same[places], kind="stable")]
         columns = self._ids(found.candidates[places])
         if found.clusters is not None:
             columns["group"] = found.clusters[found.candidates[places, 0]]
@@ -451,9 +450,7 @@ class Matched:
                 s.names(r) for s, r in zip(self.sides, self.matches.left_over, strict=True)
             ],
             "candidates": len(self.matches.candidates),
-            "kept": None
-            if self.kept is None
-            else {"share": self.kept[0], "interval": self.kept[1]},
+            "kept": self.kept,
             "rates": self.rates,
             "certified": self.matcher.operating_point_ is not None,
         }
@@ -463,14 +460,12 @@ class Matched:
         lines = [str(found)]
         if point is not None:
             lines.append(point.describe(str(self.matcher.target)))
-        elif rates := self.rates:
-            shares = [
-                f"{n} {100 * v:.1f} % ({100 * a:.1f} to {100 * b:.1f})"
-                for n, (v, (a, b)) in rates.items()
-            ]
-            lines.append(
-                f"On held-out pairs: {', '.join(shares)}. Nothing is certified without a target."
+        elif self.rates:
+            shares = (
+                f"{name} {100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+                for name, (share, (low, high)) in self.rates.items()
             )
+            lines.append(f"On held-out pairs: {', '.join(shares)}. Nothing is certified.")
         if self.kept is not None:
             share, (low, high), n = self.kept
             lines.append(
