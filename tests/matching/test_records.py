@@ -40,6 +40,11 @@ def test_tables_are_read_as_text(table):
     assert found == TEXTS
 
 
+def test_missing_values_of_records_are_missing():
+    rows = [{"a": value} for value in (None, np.nan, np.float32("nan"), pd.NaT, pd.NA, "", "?")]
+    assert Records.of([*rows, {"a": "Nat"}], "left").fields["a"].tolist() == [None] * 7 + ["Nat"]
+
+
 def test_other_objects_are_refused():
     with pytest.raises(TypeError, match="left must be a DataFrame, a dict of columns or a list"):
         Records.of([[1, 2]], "left")

@@ -65,12 +65,10 @@ class Records:
         if is_frame(table):
             columns = {text: column_values(table, key) for text, key in column_keys(table).items()}
         elif isinstance(table, Mapping):
-            columns = {str(key): np.array([*cells, None])[:-1] for key, cells in table.items()}
+            columns = {str(key): np.fromiter(cells, object) for key, cells in table.items()}
         elif isinstance(table, Sequence) and all(isinstance(row, Mapping) for row in table):
             keys = dict.fromkeys(key for row in table for key in row)
-            columns = {
-                str(key): np.array([*(row.get(key) for row in table), None])[:-1] for key in keys
-            }
+            columns = {str(k): np.fromiter((row.get(k) for row in table), object) for k in keys}
         else:
             raise TypeError(
                 f"{name} must be a DataFrame, a dict of columns or a list of dicts; got "
@@ -83,13 +81,14 @@ class Records:
 
 def _as_text(cells: Cells) -> Cells:
     """Return cells as text without spaces at the ends; missing ones are None."""
-    if cells.dtype == object:
-        # NaN is not equal to itself.
-        cells = cells.copy()
-        cells[[value is not None and value != value for value in cells]] = None
-    words = [None if word is None else word.strip() for word in texts(cells)]
-    known = (None if word is None or word.lower() in MISSING_WORDS else word for word in words)
-    return np.fromiter(known, object, len(words))
+    words = (None if word is None else word.strip() for word in texts(cells))
+    known = [None if word is None or _is_gap(word) else word for word in words]
+    return np.fromiter(known, object, len(known))
+
+
+def _is_gap(word: str) -> bool:
+    """Tell whether a word stands for a missing value; the last two are those of pandas."""
+    return word.lower() in MISSING_WORDS or word in ("NaT", "<NA>")
 
 
 def plain(text: str | None) -> str:
