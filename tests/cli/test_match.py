@@ -37,6 +37,24 @@ def test_matches_a_matcher_questions_and_a_report(run, document):
 
 
 @pytest.mark.usefixtures("tables")
+def test_first_questions_and_their_answers(run):
+    tables = ["match", "left.csv", "right.csv"]
+    shown = run(*tables, "--ask", "q.csv", "--questions", "80").stdout
+    assert "Nothing is known yet" in shown
+    questions = pl.read_csv("q.csv")
+    same = questions["left"].str.slice(1) == questions["right"].str.slice(1)
+    assert 30 <= same.sum() < 60
+    assert questions.select("left", "right").n_unique() == 80
+    questions.with_columns(same=same).write_csv("answers.csv")
+    shown = run(*tables, "--pairs", "answers.csv", "--ask", "more.csv").stdout
+    assert "Questions written to more.csv" in shown
+    # Questions are candidates, so that they say nothing about candidates.
+    assert "known matches are among them" not in shown
+    asked = pl.read_csv("more.csv").select("left", "right").rows()
+    assert not set(asked) & set(questions.select("left", "right").rows())
+
+
+@pytest.mark.usefixtures("tables")
 def test_mistakes(fail):
     tables = ["match", "left.csv", "right.csv"]
     assert "left.csv" in fail(*tables, "--out", "left.csv")

@@ -13,6 +13,7 @@ from nearfar.cli.files import spooled, write_table
 from nearfar.cli.terminal import bars, command, command_line, say, show_result
 from nearfar.matching import RecordMatcher
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, stem_of
+from nearfar.workflow.matching import first_questions
 from nearfar.workflow.matching import match as match_tables
 
 
@@ -94,6 +95,10 @@ def match(
     for path, kind in zip(written.values(), kinds, strict=True):
         if path is not None:
             check_output(path, kind, inputs)
+    if ask is not None and not pairs and matcher is None:
+        write_table(first_questions(left, right, questions, ids=ids, random_state=seed), ask)
+        say(f"Nothing is known yet: first questions written to {ask}")
+        return
     choice: Any = {"target": target, "ids": ids, "how": how.value, "n_candidates": candidates}
     choice |= {"matcher": matcher and RecordMatcher.load(matcher), "random_state": seed}
     with bars():

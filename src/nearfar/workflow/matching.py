@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -157,7 +157,7 @@ def _learn(
             for each in known
         ]
         index, same = (np.concatenate(part) for part in zip(*parts, strict=True))
-        if matcher.target is not None and any(each.asked is not None for each in known):
+        if matcher.target is not None and any(each.chosen for each in known):
             note("questions are harder than other pairs, and what is certified is for such pairs.")
     else:
         index, same = pairs_by_rare_values(one, two, candidates(one, two))
@@ -268,13 +268,16 @@ class _Known:
     same : array of bool of shape (n_pairs,)
     complete : bool
         Whether they are all matches of their records.
+    chosen : bool
+        Whether they are answers to questions, which are candidates.
     asked : dict of str to array or None
-        If they are answers to questions: what `estimated_f1` needs.
+        Of questions beside decisions: what `estimated_f1` needs.
     """
 
     index: Ints
     same: Bools
     complete: bool
+    chosen: bool
     asked: dict[str, Array] | None
 
     @classmethod
@@ -293,7 +296,8 @@ class _Known:
         if column is not None and set(_ASKED) <= set(frame.columns):
             asked = {name: frame[name].cast(pl.Float64).to_numpy() for name in _ASKED[:3]}
             asked["guess"] = np.array(read_truths(frame["guess"], path))  # type: ignore[arg-type]
-        return cls(index, same, column is None, asked)
+        chosen = any(name.startswith(f"{_SIDES[0][0]}: ") for name in frame.columns)
+        return cls(index, same, column is None, chosen, asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,7 +346,7 @@ class Matched:
         doubtful = np.isin(np.arange(len(found.same)), found.doubtful)
         places = np.flatnonzero(found.same | doubtful)
         places = places[np.argsort(~found.same[places], kind="stable")]
-        columns = self._ids(found.candidates[places])
+        columns = _id_columns(self.sides, found.candidates[places])
         if found.clusters is not None:
             columns["group"] = found.clusters[found.candidates[places, 0]]
         return pl.DataFrame(
@@ -373,7 +377,7 @@ class Matched:
 
         Answers to questions do not count: questions are candidates.
         """
-        parts = [each.index[each.same] for each in self.known if each.asked is None]
+        parts = [each.index[each.same] for each in self.known if not each.chosen]
         matches = np.concatenate([np.empty((0, 2), dtype=np.intp), *parts])
         one_table = len(self.sides) == 1
         kept = kept_matches(self.matches.candidates, matches, one_table=one_table)
@@ -422,13 +426,9 @@ class Matched:
         nearness, probability = found.scores - self.matcher.threshold_, expit(found.scores)
         rng = np.random.default_rng(self.random_state)
         chosen = choose_questions(nearness, probability, found.same, asked, n, rng)
-        pairs = found.candidates[chosen.place]
         values = [*chosen[1:], probability[chosen.place], found.same[chosen.place]]
-        columns = self._ids(pairs) | {"same": [""] * len(pairs)}
-        columns |= dict(zip(_ASKED, values, strict=True))
-        for name, side, rows in self._ends(pairs):
-            columns |= {f"{name}: {f}": c[rows].tolist() for f, c in side.records.fields.items()}
-        return pl.DataFrame(columns)
+        asked_for = dict(zip(_ASKED, values, strict=True))
+        return _question_table(self.sides, found.candidates[chosen.place], asked_for)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the matcher to a file."""
@@ -481,8 +481,40 @@ class Matched:
             lines.append(f"{counted(len(found.doubtful), 'pair')} should be looked at by hand.")
         return "\n".join(lines)
 
-    def _ends(self, pairs: Ints) -> Iterator[tuple[str, Side, Ints]]:
-        return zip(_SIDES[0], (self.sides[0], self.sides[-1]), pairs.T, strict=True)
 
-    def _ids(self, pairs: Ints) -> dict[str, Any]:
-        return {name: side.names(rows) for name, side, rows in self._ends(pairs)}
+def first_questions(
+    left: Any, right: Any = None, n: int = 50, *, ids: str | None = None, random_state: int = 0
+) -> pl.DataFrame:
+    """Choose pairs to ask people about when nothing is known.
+
+    Half of them are a record and the most similar one, of records at random; the others are
+    random candidates.
+
+    Examples
+    --------
+    >>> from nearfar.workflow.matching import first_questions
+    >>> table = pl.DataFrame({"id": ["a", "b", "c"], "name": ["Ann Lee", "Anne Lee", "Bo Ray"]})
+    >>> first_questions(table, n=2).columns
+    ['left', 'right', 'same', 'left: name', 'right: name']
+    """
+    sides = _read_sides([left] if right is None else [left, right], ids, [])
+    pairs, similarity = candidate_pairs(*(side.records for side in sides))
+    rng = np.random.default_rng(random_state)
+    order = np.lexsort([-similarity, pairs[:, 0]])
+    nearest = order[np.unique(pairs[order, 0], return_index=True)[1]]
+    nearest = rng.permutation(nearest)[: n // 2]
+    others = rng.permutation(np.setdiff1d(order, nearest))[: n - len(nearest)]
+    return _question_table(sides, pairs[np.concatenate([nearest, others])], {})
+
+
+def _question_table(sides: Sequence[Side], pairs: Ints, facts: dict[str, Any]) -> pl.DataFrame:
+    """Return ids, a column for answers, facts, and the fields of both records."""
+    columns = _id_columns(sides, pairs) | {"same": [""] * len(pairs)} | facts
+    for name, side, rows in zip(_SIDES[0], (sides[0], sides[-1]), pairs.T, strict=True):
+        columns |= {f"{name}: {f}": c[rows].tolist() for f, c in side.records.fields.items()}
+    return pl.DataFrame(columns)
+
+
+def _id_columns(sides: Sequence[Side], pairs: Ints) -> dict[str, Any]:
+    ends = zip(_SIDES[0], (sides[0], sides[-1]), pairs.T, strict=True)
+    return {name: side.names(rows) for name, side, rows in ends}
