@@ -248,9 +248,8 @@ def _compared(a: _Prepared, b: _Prepared) -> dict[str, Vector]:
         out["digits"] = _letters(x, y)["letters in order"]
         ends = [p[-_ENDING:] == q[-_ENDING:] for p, q in zip(x, y, strict=True)]
         out["end of digits"] = np.array(ends, dtype=np.float64)
-    for way in (way for way in _TOKENS if way in a):
-        shares = _overlap(a[way], b[way])
-        out |= {f"{way}: {name}": value for name, value in shares.items()}
+    for way in [way for way in _TOKENS if way in a]:
+        out |= {f"{way}: {name}": value for name, value in _overlap(a[way], b[way]).items()}
     return out
 
 
@@ -286,14 +285,11 @@ def _overlap(A: csr_matrix, B: csr_matrix) -> dict[str, Vector]:
             "cosine": squares / np.sqrt(aa * bb),
             "share of the shorter": both / np.minimum(a, b),
             "share of the longer": both / np.maximum(a, b),
-            **_both("rarest not shared", *rarest),
+            "rarest not shared, least": np.minimum(*rarest),
+            "rarest not shared, most": np.maximum(*rarest),
         }
     empty = (a == 0) | (b == 0)
     return {name: np.where(empty, np.nan, value) for name, value in out.items()}
-
-
-def _both(name: str, one: Vector, two: Vector) -> dict[str, Vector]:
-    return {f"{name}, least": np.minimum(one, two), f"{name}, most": np.maximum(one, two)}
 
 
 def _nearest_other(one: csr_matrix, two: csr_matrix, pairs: Ints, one_table: bool) -> Vector:
