@@ -301,25 +301,29 @@ def oracle(name: str) -> tuple[Any, Any, Array]:
 def measure_questions(
     name: str, data: Any, n_rounds: int, n_round: int, n_seeds: int
 ) -> list[dict[str, Any]]:
-    """Ask about chosen or random candidates; F1 is that among all candidates."""
+    """Ask about candidates of half of the records; F1 is that of the candidates of the others."""
     left, right, matches = data
     pairs, cosine = candidate_pairs(left, right)
     same = pair_places(matches, pairs) >= 0
+    askable = np.random.default_rng(0).random(len(left))[pairs[:, 0]] < 0.5
     rows = []
     for seed in range(n_seeds):
         for strategy in ("chosen", "random"):
             rng = np.random.default_rng(seed)
             # Both begin with the same answers: nearest candidates, and random ones.
-            nearest = rng.permutation(np.argsort(-cosine)[: len(left)])[: n_round // 2]
-            asked = np.isin(np.arange(len(pairs)), nearest)
-            asked[rng.permutation(np.flatnonzero(~asked))[: n_round // 2]] = True
+            asked = np.zeros(len(pairs), dtype=bool)
+            own = np.flatnonzero(askable)
+            nearest = rng.permutation(own[np.argsort(-cosine[own])][: len(left) // 2])
+            asked[nearest[: n_round // 2]] = True
+            asked[rng.permutation(np.flatnonzero(askable & ~asked))[: n_round // 2]] = True
             for _ in range(n_rounds):
                 matcher = RecordMatcher(random_state=seed).fit(
                     left, right, pairs[asked], same[asked]
                 )
                 scores = matcher.scores(left, right, pairs)
                 accepted = scores >= matcher.threshold_
-                f1 = 2 * (accepted & same).sum() / (accepted.sum() + same.sum())
+                found = (accepted & same)[~askable].sum()
+                f1 = 2 * found / (accepted[~askable].sum() + same[~askable].sum())
                 facts: dict[str, Any] = {
                     "part": "questions",
                     "set": name,
@@ -330,12 +334,12 @@ def measure_questions(
                 rows.append(facts)
                 print(facts, flush=True)
                 if strategy == "random":
-                    more = rng.permutation(np.flatnonzero(~asked))[:n_round]
+                    more = rng.permutation(np.flatnonzero(askable & ~asked))[:n_round]
                 else:
                     probability = 1 / (1 + np.exp(-scores))
                     nearness = scores - matcher.threshold_
                     more = choose_questions(
-                        nearness, probability, accepted, asked, n_round, rng
+                        nearness, probability, accepted, asked | ~askable, n_round, rng
                     ).place
                 asked[more] = True
     return rows
