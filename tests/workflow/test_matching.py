@@ -123,3 +123,13 @@ def test_a_target_is_certified_or_refused():
 def test_what_cannot_be_met(options, message):
     with pytest.raises(ValueError, match=message):
         match(LEFT, RIGHT, **options)
+
+
+@pytest.mark.parametrize("target", [None, "fmr<=0.02"])
+def test_known_matches_of_one_table(target):
+    left, right = persons(200, seed=2)
+    # The ids of the second table begin with R.
+    found = match(pl.concat([left, right]), None, known_matches(120), target=target)
+    assert right_share(found.table) > 0.95
+    assert found.kept[2] == 120
+    assert (found.matcher.operating_point_ is not None) == (target is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from nearfar.runtime.parameters import boolean, check_parameters, number, option
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.typing import Bools, Ints, Matrix, Vector
 from nearfar.verification import (
+    Bound,
     OperatingPoint,
     TargetNotCertifiedError,
     choose_threshold,
@@ -51,7 +52,9 @@ class RecordMatcher(BaseEstimator):
     Without a `target`, the threshold is the one with the largest expected F1 on pairs whose records
     were held out. With a target, the model is learned from some entities (records that matches
     join), and the threshold is certified on others. If the pairs cannot certify it, `fit` raises
-    `TargetNotCertifiedError`, which says how many entities are needed.
+    `TargetNotCertifiedError`, which says how many entities are needed. If a false match rate is
+    allowed that is larger than that of the threshold with the largest expected F1, that one is
+    used: it is stricter.
 
     Parameters
     ----------
@@ -172,6 +175,14 @@ class RecordMatcher(BaseEstimator):
             raise TargetNotCertifiedError(
                 f"{self.target} cannot be met: too many matches are no candidates."
             )
+        best, rate = -best_threshold(self.held_out_), isinstance(target, Bound) and target.measure
+        if rate == "fmr" and best < point.threshold:
+            # It is stricter, and so has a lower false match rate. Beyond it, most pairs that are
+            # called the same would not be, though few of all pairs.
+            rates = evidence.rates(best)[0]
+            figures = {"fmr": float(rates.fmr), "recall": float(rates.recall)}
+            figures["precision"] = float(rates.precision(point.prevalence))
+            point = replace(point, threshold=best, estimate=figures["fmr"], **figures)
         self.operating_point_, self.threshold_ = point, -point.threshold
         return self
 
