@@ -180,7 +180,7 @@ class RecordMatcher(BaseEstimator):
             # It is stricter, and so has a lower false match rate. Beyond it, most pairs that are
             # called the same would not be, though few of all pairs.
             rates = evidence.rates(best)[0]
-            figures = {"fmr": float(rates.fmr), "recall": float(rates.recall)}
+            figures: dict[str, Any] = {"fmr": float(rates.fmr), "recall": float(rates.recall)}
             figures["precision"] = float(rates.precision(point.prevalence))
             point = replace(point, threshold=best, estimate=figures["fmr"], **figures)
         self.operating_point_, self.threshold_ = point, -point.threshold
