@@ -20,7 +20,7 @@ from nearfar.matching.candidates import N_CANDIDATES
 from nearfar.matching.comparisons import Comparisons, Field
 from nearfar.matching.labelled import Candidates, LabelledPairs
 from nearfar.matching.matches import How, Matches, find_matches
-from nearfar.matching.model import PairModel, best_threshold, fit_calibrated
+from nearfar.matching.model import HeldOut, PairModel, best_threshold, fit_calibrated
 from nearfar.matching.records import Records
 from nearfar.metrics.leaf_map import Forest
 from nearfar.runtime.parameters import boolean, check_parameters, number, optional
@@ -202,7 +202,8 @@ class RecordMatcher(BaseEstimator):
         self.model_, held_out = fit_calibrated(
             X, learning.same, learning.pair_entities, learning.left_out, random
         )
-        self.threshold_, self.held_out_ = best_threshold(held_out), held_out
+        self.held_out_: HeldOut = held_out
+        self.threshold_ = best_threshold(held_out)
 
     @property
     def fields_(self) -> tuple[ComparedField, ...]:
