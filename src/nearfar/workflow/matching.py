@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,18 +25,19 @@ from nearfar.matching.questions import (
 )
 from nearfar.runtime.notes import Note, collecting_notes, note
 from nearfar.runtime.option_names import option
-from nearfar.runtime.quoting import counted, quoted
-from nearfar.tables.errors import TableError
+from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import read_frame
-from nearfar.tables.frames import Frame
-from nearfar.tables.judgements import SAME, read_truths
-from nearfar.tables.reader import Source, require_columns
-from nearfar.tables.reading import row_names
-from nearfar.typing import Array, Bools, Ints
+from nearfar.typing import Bools, Ints
+from nearfar.workflow.record_tables import (
+    ASKED,
+    KnownPairs,
+    Side,
+    id_columns,
+    question_table,
+    read_sides,
+    source_of,
+)
 
-_SIDES = ("left", "right"), ("a", "b")
-# What `Matched.questions` adds to a pair, so that the answers tell how good the matcher was.
-_ASKED = ["stratum", "weight", "probability", "guess"]
 # Fields that decided, of each match.
 _SHOWN_FIELDS = 3
 # An explanation takes as long as comparing twenty pairs.
@@ -112,9 +112,9 @@ def match(
         raise ValueError(f"{option('target')} needs known pairs to learn from ({option('pairs')}).")
     with collecting_notes() as notes:
         given = [] if pairs is None else pairs if isinstance(pairs, list) else [pairs]
-        files = [(each, read_frame(_source(each, "pairs"))) for each in given]
-        sides = _read_sides([left] if right is None else [left, right], ids, files)
-        known = [_Known.read(frame, path, sides) for path, frame in files]
+        files = [(each, read_frame(source_of(each, "pairs"))) for each in given]
+        sides = read_sides([left] if right is None else [left, right], ids, files)
+        known = [KnownPairs.read(frame, path, sides) for path, frame in files]
         tables = [side.records for side in sides]
         if matcher is None:
             small = len(tables[0]) * len(tables[-1]) <= _MOST_WITH_RIVALS
@@ -130,7 +130,7 @@ def match(
 
 
 def _learn(
-    matcher: RecordMatcher, tables: list[Records], known: Sequence[_Known], n_candidates: int
+    matcher: RecordMatcher, tables: list[Records], known: Sequence[KnownPairs], n_candidates: int
 ) -> None:
     """Learn from known pairs, or from pairs that agree on rare values."""
 
@@ -186,121 +186,6 @@ def _with_candidates(found: Ints, matches: Ints, tables: list[Records]) -> tuple
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """A table of records, and their ids; without ids, rows are named by their numbers."""
-
-    records: Records
-    ids: list[str] | None = None
-
-    def names(self, rows: Sequence[int] | Ints) -> Sequence[object]:
-        """Return ids, or row numbers."""
-        return [int(row) if self.ids is None else self.ids[row] for row in rows]
-
-    def rows(self, names: pl.Series, path: object) -> Ints:
-        """Return the rows of ids."""
-        known = self.ids or [str(row) for row in range(len(self.records))]
-        number = {name: row for row, name in enumerate(known)}
-        found = [number.get(str(name).strip(), -1) for name in names.to_list()]
-        if -1 in found:
-            wrong = quoted(names[found.index(-1)])
-            raise TableError(
-                f"{path} refers to {wrong} in column {names.name}, which names no record; name the "
-                f"column of ids with {option('id')}."
-            )
-        return np.array(found, dtype=np.intp)
-
-
-def _read_sides(
-    sources: list[Any], ids: str | None, files: list[tuple[Any, pl.DataFrame]]
-) -> list[Side]:
-    """Read the tables; a column of ids is not compared."""
-    sides = []
-    named = (ids or "").split(",")
-    for place, given in enumerate(sources):
-        source = _source(given, _SIDES[0][place])
-        frame = read_frame(source)
-        column = named[min(place, len(named) - 1)].strip() or _id_column(frame, place, files)
-        names = None
-        if column:
-            require_columns(source, frame.columns, [column])
-            names, frame = row_names(frame[column], source), frame.drop(column)
-        sides.append(Side(Records.of(frame, _SIDES[0][place]), names))
-    return sides
-
-
-def _source(given: Any, name: str) -> Source:
-    if isinstance(given, str | PathLike):
-        return Path(given)
-    return Frame.of(given, name)
-
-
-def _id_column(
-    frame: pl.DataFrame, place: int, files: list[tuple[Any, pl.DataFrame]]
-) -> str | None:
-    """Return the column that has all ids of the known pairs, or the first if it looks like ids."""
-    wanted = {str(n).strip() for _, pairs in files for n in _ends(pairs)[place].to_list()}
-    likely = [n for n in frame.columns[1:] if n.lower() == "id"]
-    likely += [n for n in frame.columns[:1] if n.lower().endswith("id")]
-    for name in frame.columns if files else likely:
-        values = set(map(str, frame[name].to_list()))
-        if len(values) == len(frame) and wanted <= values:
-            note(f"took {name} as ids; it is not compared.")
-            return name
-    return None
-
-
-def _ends(pairs: pl.DataFrame) -> list[pl.Series]:
-    """Return the two columns that name records."""
-    found = (names for names in _SIDES if set(names) <= set(pairs.columns))
-    names = next(found, pairs.columns[:2])
-    if len(names) < 2:
-        raise TableError("Known pairs need the columns left and right.")
-    return [pairs[name] for name in names]
-
-
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """Known pairs of a file.
-
-    Attributes
-    ----------
-    index : array of int of shape (n_pairs, 2)
-    same : array of bool of shape (n_pairs,)
-    complete : bool
-        Whether they are all matches of their records.
-    chosen : bool
-        Whether they are answers to questions, which are candidates.
-    asked : dict of str to array or None
-        Of questions beside decisions: what `estimated_f1` needs.
-    """
-
-    index: Ints
-    same: Bools
-    complete: bool
-    chosen: bool
-    asked: dict[str, Array] | None
-
-    @classmethod
-    def read(cls, frame: pl.DataFrame, path: object, sides: list[Side]) -> _Known:
-        """Read pairs; those without an answer are left out."""
-        column = next((name for name in SAME if name in frame.columns), None)
-        if column is not None:
-            answered = frame[column].cast(pl.String).str.strip_chars().fill_null("") != ""
-            frame = frame.filter(answered)
-        ends = zip((sides[0], sides[-1]), _ends(frame), strict=True)
-        index = np.column_stack([side.rows(names, path) for side, names in ends])
-        same = np.ones(len(frame), dtype=bool)
-        if column is not None:
-            same = np.array(read_truths(frame[column], path), dtype=bool)  # type: ignore[arg-type]
-        asked = None
-        if column is not None and set(_ASKED) <= set(frame.columns):
-            asked = {name: frame[name].cast(pl.Float64).to_numpy() for name in _ASKED[:3]}
-            asked["guess"] = np.array(read_truths(frame["guess"], path))  # type: ignore[arg-type]
-        chosen = any(name.startswith(f"{_SIDES[0][0]}: ") for name in frame.columns)
-        return cls(index, same, column is None, chosen, asked)
-
-
-@dataclass(frozen=True, eq=False)
 class Matched:
     """Records that are the same, and the matcher that found them.
 
@@ -332,7 +217,7 @@ class Matched:
     matches: Matches
     matcher: RecordMatcher
     sides: tuple[Side, ...]
-    known: tuple[_Known, ...]
+    known: tuple[KnownPairs, ...]
     notes: tuple[Note, ...] = ()
     random_state: int = 0
 
@@ -346,7 +231,7 @@ class Matched:
         doubtful = np.isin(np.arange(len(found.same)), found.doubtful)
         places = np.flatnonzero(found.same | doubtful)
         places = places[np.argsort(~found.same[places], kind="stable")]
-        columns = _id_columns(self.sides, found.candidates[places])
+        columns = id_columns(self.sides, found.candidates[places])
         if found.clusters is not None:
             columns["group"] = found.clusters[found.candidates[places, 0]]
         return pl.DataFrame(
@@ -427,8 +312,8 @@ class Matched:
         rng = np.random.default_rng(self.random_state)
         chosen = choose_questions(nearness, probability, found.same, asked, n, rng)
         values = [*chosen[1:], probability[chosen.place], found.same[chosen.place]]
-        asked_for = dict(zip(_ASKED, values, strict=True))
-        return _question_table(self.sides, found.candidates[chosen.place], asked_for)
+        asked_for = dict(zip(ASKED, values, strict=True))
+        return question_table(self.sides, found.candidates[chosen.place], asked_for)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the matcher to a file."""
@@ -497,24 +382,11 @@ def first_questions(
     >>> first_questions(table, n=2).columns
     ['left', 'right', 'same', 'left: name', 'right: name']
     """
-    sides = _read_sides([left] if right is None else [left, right], ids, [])
+    sides = read_sides([left] if right is None else [left, right], ids, [])
     pairs, similarity = candidate_pairs(*(side.records for side in sides))
     rng = np.random.default_rng(random_state)
     order = np.lexsort([-similarity, pairs[:, 0]])
     nearest = order[np.unique(pairs[order, 0], return_index=True)[1]]
     nearest = rng.permutation(nearest)[: n // 2]
     others = rng.permutation(np.setdiff1d(order, nearest))[: n - len(nearest)]
-    return _question_table(sides, pairs[np.concatenate([nearest, others])], {})
-
-
-def _question_table(sides: Sequence[Side], pairs: Ints, facts: dict[str, Any]) -> pl.DataFrame:
-    """Return ids, a column for answers, facts, and the fields of both records."""
-    columns = _id_columns(sides, pairs) | {"same": [""] * len(pairs)} | facts
-    for name, side, rows in zip(_SIDES[0], (sides[0], sides[-1]), pairs.T, strict=True):
-        columns |= {f"{name}: {f}": c[rows].tolist() for f, c in side.records.fields.items()}
-    return pl.DataFrame(columns)
-
-
-def _id_columns(sides: Sequence[Side], pairs: Ints) -> dict[str, Any]:
-    ends = zip(_SIDES[0], (sides[0], sides[-1]), pairs.T, strict=True)
-    return {name: side.names(rows) for name, side, rows in ends}
+    return question_table(sides, pairs[np.concatenate([nearest, others])], {})
