@@ -68,6 +68,8 @@ from nearfar.workflow.gating import Gated as Gated
 from nearfar.workflow.gating import gate as gate
 from nearfar.workflow.learning import Learned as Learned
 from nearfar.workflow.learning import learn as learn
+from nearfar.workflow.matching import Matched as Matched
+from nearfar.workflow.matching import match as match
 from nearfar.workflow.searching import Adapted as Adapted
 from nearfar.workflow.searching import adapt as adapt
 

@@ -53,6 +53,10 @@ COMMANDS = {
         "bridge",
         "Map the vectors of a new embedding model to those of an old one, and say what is kept.",
     ),
+    "match": (
+        "match",
+        "Find the records of two tables, or of one table, that are the same.",
+    ),
     "search-report": (
         "search_report",
         "Write a report on a judged search: how good it is, and what adapting would change.",
@@ -72,6 +76,7 @@ OTHER_WORDS = {
     "info describe inspect print": "show",
     "convert deploy save": "export",
     "finetune": "adapt",
+    "link dedupe deduplicate join": "match",
     "annotate judge collect": "ask",
 }
 """Words that people try, and the commands that they may mean; the first that exists counts."""
@@ -104,6 +109,7 @@ COMMAND_GROUPS = {
     "Learn": ("learn", "compare", "report", "show"),
     "Use a metric": ("transform", "neighbors", "predict", "verify", "evaluate", "export"),
     "Search": ("adapt", "weigh", "search-report", "gate", "bridge"),
+    "Records": ("match",),
     "Ask people": ("ask",),
 }
 EXAMPLES = {
@@ -123,19 +129,22 @@ EXAMPLES = {
     "gate": "nearfar gate old.safetensors new.safetensors --queries queries.parquet "
     "--documents documents.parquet --qrels gate.qrels",
     "bridge": "nearfar bridge new.parquet old.parquet --index index.parquet --id id",
+    "match": "nearfar match left.csv right.csv --pairs known.csv --target 'fmr<=1e-4' --out "
+    "matches.csv",
     "ask": "nearfar ask objects.csv --id name --out judgements.db",
 }
 OPTION_GROUPS = {
     "What is known": "label numbers triplets pairs id group qrels beir clicks ignore-unknown train",
     "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
     "columns source bm25 number",
-    "Questions": "kind random-share person pictures vectors",
-    "Method": "method metric distance scale set max-iter goal side score adapter",
+    "Questions": "kind random-share person pictures vectors ask questions",
+    "Method": "method metric distance scale set max-iter goal side score adapter how candidates "
+    "with",
     "Decision": "threshold criterion max-fpr target confidence prevalence level",
     "Testing and time": "budget dry-run checkpoint folds neighbors split seed classifiers "
     "only-if-significant comparison",
     "Input and output": "out to rows row queries as-vector documents results index dialect table "
-    "mapped run-out json title export replay answers",
+    "mapped run-out json title export replay answers save report",
     "Server": "host port browser",
 }
 

@@ -4,11 +4,25 @@ matcher        RecordMatcher
 comparisons    fields, each compared in its own ways
 model          the log-odds of comparisons
 labelled       pairs to learn from, and pairs to calibrate on
+candidates     pairs that are worth a comparison
+matches        records that are the same
+assignment     one match for each record, or clusters
+questions      pairs to begin with, and pairs to ask about
 records        tables as text
 """
 
+from nearfar.matching.candidates import candidate_pairs
 from nearfar.matching.labelled import Candidates, LabelledPairs
 from nearfar.matching.matcher import ComparedField, RecordMatcher
+from nearfar.matching.matches import Matches
 from nearfar.matching.records import Records
 
-__all__ = ["Candidates", "ComparedField", "LabelledPairs", "RecordMatcher", "Records"]
+__all__ = [
+    "Candidates",
+    "ComparedField",
+    "LabelledPairs",
+    "Matches",
+    "RecordMatcher",
+    "Records",
+    "candidate_pairs",
+]

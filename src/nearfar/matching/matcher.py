@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,15 +16,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfar.columns.notation import Notation
 from nearfar.constraints.base import checked_rows
+from nearfar.matching.candidates import N_CANDIDATES
 from nearfar.matching.comparisons import Comparisons, Field
 from nearfar.matching.labelled import Candidates, LabelledPairs
-from nearfar.matching.model import PairModel, best_threshold, fit_calibrated
+from nearfar.matching.matches import How, Matches, find_matches
+from nearfar.matching.model import HeldOut, PairModel, best_threshold, fit_calibrated
 from nearfar.matching.records import Records
 from nearfar.metrics.leaf_map import Forest
 from nearfar.runtime.parameters import boolean, check_parameters, number, optional
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.typing import Bools, Ints, Matrix, Vector
 from nearfar.verification import (
+    Bound,
     OperatingPoint,
     TargetNotCertifiedError,
     choose_threshold,
@@ -49,7 +52,9 @@ class RecordMatcher(BaseEstimator):
     Without a `target`, the threshold is the one with the largest expected F1 on pairs whose records
     were held out. With a target, the model is learned from some entities (records that matches
     join), and the threshold is certified on others. If the pairs cannot certify it, `fit` raises
-    `TargetNotCertifiedError`, which says how many entities are needed.
+    `TargetNotCertifiedError`, which says how many entities are needed. If a false match rate is
+    allowed that is larger than that of the threshold with the largest expected F1, that one is
+    used: it is stricter.
 
     Parameters
     ----------
@@ -79,6 +84,8 @@ class RecordMatcher(BaseEstimator):
         negative log-odds. If `fit` is told that the matches are complete, the false match rate is
         that among all pairs of records of different entities, and otherwise that among pairs like
         those that were given.
+    held_out_ : HeldOut
+        Log-odds of pairs to learn from by models of others. A file does not have them.
     comparisons_ : Comparisons
     model_ : PairModel
 
@@ -168,6 +175,14 @@ class RecordMatcher(BaseEstimator):
             raise TargetNotCertifiedError(
                 f"{self.target} cannot be met: too many matches are no candidates."
             )
+        best, rate = -best_threshold(self.held_out_), isinstance(target, Bound) and target.measure
+        if rate == "fmr" and best < point.threshold:
+            # It is stricter, and so has a lower false match rate. Beyond it, most pairs that are
+            # called the same would not be, though few of all pairs.
+            rates = evidence.rates(best)[0]
+            figures: dict[str, Any] = {"fmr": float(rates.fmr), "recall": float(rates.recall)}
+            figures["precision"] = float(rates.precision(point.prevalence))
+            point = replace(point, threshold=best, estimate=figures["fmr"], **figures)
         self.operating_point_, self.threshold_ = point, -point.threshold
         return self
 
@@ -187,6 +202,7 @@ class RecordMatcher(BaseEstimator):
         self.model_, held_out = fit_calibrated(
             X, learning.same, learning.pair_entities, learning.left_out, random
         )
+        self.held_out_: HeldOut = held_out
         self.threshold_ = best_threshold(held_out)
 
     @property
@@ -247,6 +263,29 @@ class RecordMatcher(BaseEstimator):
             instead = [np.where(of_field, typical, X) for typical in self.model_.typical]
             parts.append(own - np.mean([self.model_.log_odds(Z) for Z in instead], axis=0))
         return np.column_stack(parts)
+
+    def match(
+        self, left: Any, right: Any = None, *, how: How = "auto", n_candidates: int = N_CANDIDATES
+    ) -> Matches:
+        """Find the records that are the same, among all pairs.
+
+        Parameters
+        ----------
+        left, right : DataFrame, dict of columns, or list of dicts
+            Without `right`, records of one table are compared with each other.
+        how : {"auto", "one-to-one", "all", "clusters"}, default="auto"
+            Two tables: each record in at most one match ("one-to-one", the default), or all pairs
+            above the threshold. One table: "clusters" by average linkage (the default), or all
+            pairs.
+        n_candidates : int, default=10
+            Records of `right` that a record of `left` is compared with; see `candidate_pairs`.
+
+        Returns
+        -------
+        Matches
+        """
+        check_is_fitted(self, "model_")
+        return find_matches(self, left, right, how=how, n_candidates=n_candidates)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the matcher to a safetensors file.

@@ -11,6 +11,7 @@
     usage              the section of code to copy
     appendix           the command, seed, versions, parameters, p-values and curves
     search_page        a report on a judged search
+    match_page         a report on matched records
     blocks             what sections are made of
     figures            plots as SVG that follows the page's light or dark colours
     page               the HTML file

@@ -67,10 +67,10 @@ def counted(number: int, noun: str) -> str:
     Examples
     --------
     >>> from nearfar.runtime.quoting import counted
-    >>> counted(1, "row"), counted(2, "class")
-    ('1 row', '2 classes')
+    >>> counted(1, "row"), counted(2, "match")
+    ('1 row', '2 matches')
     """
-    ending = "es" if noun.endswith("s") else "s"
+    ending = "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number} {noun if number == 1 else noun + ending}"
 
 

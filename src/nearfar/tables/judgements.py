@@ -23,8 +23,8 @@ from nearfar.typing import Ints, Vector
 _TRIPLET = ("anchor", "near", "far")
 _PAIR = ("a", "b")
 _PERSON = "person"
-# Names of the column that says which pairs are similar; `verify --out` writes the second.
-_SAME = ("similar", "same")
+SAME = ("similar", "same")
+"""Names of the column that says which pairs are similar; `verify --out` writes the second."""
 
 FEWEST_PEOPLE = 5
 """With fewer people, objects are held out, and not people."""
@@ -44,8 +44,8 @@ def judgements_in(columns: Sequence[str]) -> str:
     """
     if set(_TRIPLET) <= set(columns):
         return "triplets"
-    pairs = {*_PAIR} <= set(columns) <= {*_PAIR, *_SAME, "weight", _PERSON}
-    return "pairs" if pairs and set(_SAME) & set(columns) else ""
+    pairs = {*_PAIR} <= set(columns) <= {*_PAIR, *SAME, "weight", _PERSON}
+    return "pairs" if pairs and set(SAME) & set(columns) else ""
 
 
 def check_vectors(
@@ -132,22 +132,27 @@ def read_triplets(table: pl.DataFrame, path: Source, rows: Table) -> Triplets:
 
 def read_pairs(table: pl.DataFrame, path: Source, rows: Table) -> Pairs:
     """Read pairs: columns a, b, similar [, weight, person]."""
-    column = next((name for name in _SAME if name in table.columns), _SAME[0])
+    column = next((name for name in SAME if name in table.columns), SAME[0])
     require_columns(path, table.columns, [column])
     index = _row_numbers(table, path, _PAIR, rows)
-    words = [str(value).strip().lower() for value in table[column].to_list()]
+    similar = read_truths(table[column], path)
+    return Pairs(index, similar, _weights(table, path), _people(table, path))
+
+
+def read_truths(column: pl.Series, path: Source) -> list[bool]:
+    """Read a column that says which pairs are similar."""
+    words = [str(value).strip().lower() for value in column.to_list()]
     unknown = next((word for word in words if word not in _SIMILAR), None)
     if unknown is not None:
         raise TableError(
-            f"{path} has {quoted(unknown)} in column {column}; write true or false, or 1 or 0."
+            f"{path} has {quoted(unknown)} in column {column.name}; write true or false, or 1 or 0."
         )
-    similar = [_SIMILAR[word] for word in words]
-    return Pairs(index, similar, _weights(table, path), _people(table, path))
+    return [_SIMILAR[word] for word in words]
 
 
 def read_queries(table: pl.DataFrame, path: Source, rows: Table) -> tuple[Ints, Pairs | None]:
     """Read pairs that may or may not say which are similar: row numbers, and pairs if they do."""
-    if not set(_SAME) & set(table.columns):
+    if not set(SAME) & set(table.columns):
         return _row_numbers(table, path, _PAIR, rows), None
     pairs = read_pairs(table, path, rows)
     return pairs.index, pairs

@@ -1,0 +1,392 @@
+"""`match`: from tables of records and known pairs to the records that are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import expit
+
+from nearfar.constraints.folds import components
+from nearfar.evaluate.intervals import mean_interval
+from nearfar.matching import Matches, RecordMatcher, Records, candidate_pairs
+from nearfar.matching.candidates import N_CANDIDATES, kept_matches, pair_places
+from nearfar.matching.matches import How
+from nearfar.matching.questions import (
+    choose_questions,
+    estimated_f1,
+    f1_in_words,
+    pairs_by_rare_values,
+)
+from nearfar.runtime.notes import Note, collecting_notes, note
+from nearfar.runtime.option_names import option
+from nearfar.runtime.quoting import counted
+from nearfar.tables.formats import read_frame
+from nearfar.typing import Bools, Ints
+from nearfar.workflow.record_tables import (
+    ASKED,
+    KnownPairs,
+    Side,
+    id_columns,
+    question_table,
+    read_sides,
+    source_of,
+)
+
+# Fields that decided, of each match.
+_SHOWN_FIELDS = 3
+# An explanation takes as long as comparing twenty pairs.
+_MOST_EXPLAINED = 1_000
+
+
+# Pairs to learn from; more take minutes and tell little.
+_MOST_LEARNED = 12_000
+# Pairs of records among which rivals are searched in about half a minute.
+_MOST_WITH_RIVALS = 10**8
+
+
+def match(
+    left: Any,
+    right: Any = None,
+    pairs: Any = None,
+    *,
+    target: str | None = None,
+    ids: str | None = None,
+    matcher: RecordMatcher | None = None,
+    how: How = "auto",
+    n_candidates: int = N_CANDIDATES,
+    confidence: float = 0.95,
+    random_state: int = 0,
+) -> Matched:
+    """Find the records of two tables, or of one table, that are the same.
+
+    Parameters
+    ----------
+    left, right : path or DataFrame
+        Tables of records. Columns of the same name are compared. Without `right`, records of
+        `left` are compared with each other.
+    pairs : path or DataFrame, or list of them, optional
+        Known pairs: columns left, right [, same] with ids, or with row numbers from 0. Without a
+        column same, these are all matches of the records that they name, and other pairs of these
+        records are different. Without pairs and matcher, candidates that agree on several rare
+        values are taken for matches, and nothing is certified.
+    target : str, optional
+        What to certify, such as "fmr<=1e-4" or "precision>=0.99"; see `RecordMatcher`.
+    ids : str, optional
+        Column of ids, or two of them with a comma: left, right. By default a column that has all
+        ids of the pairs; without pairs one that is called id, or the first one if its name ends in
+        id, if all its values differ.
+    matcher : RecordMatcher, optional
+        A fitted matcher, instead of learning one.
+    how : {"auto", "one-to-one", "all", "clusters"}, default="auto"
+        Each record in at most one match, all pairs above the threshold, or groups of one table.
+        By default one-to-one for two tables, and clusters for one.
+    n_candidates : int, default=10
+        Candidates of each record.
+    confidence : float, default=0.95
+        Confidence with which the target is certified.
+    random_state : int, default=0
+
+    Returns
+    -------
+    Matched
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from nearfar import match
+    >>> names = [f"{a} {b}" for a in ("Ann", "Bob", "Cy", "Dee", "Eve") for b in
+    ...          ("Abel", "Berg", "Carr", "Dahl", "Egan", "Fink")]
+    >>> left = pl.DataFrame({"name": names, "phone": [str(5550100 + 7 * i) for i in range(30)]})
+    >>> right = left.reverse().with_columns(pl.col("name").str.to_uppercase())
+    >>> matched = match(left, right)
+    >>> matched.table.head(1).select("left", "right", "check").rows()
+    [(0, 29, False)]
+    """
+    if target is not None and (pairs is None or matcher is not None):
+        raise ValueError(f"{option('target')} needs known pairs to learn from ({option('pairs')}).")
+    with collecting_notes() as notes:
+        given = [] if pairs is None else pairs if isinstance(pairs, list) else [pairs]
+        files = [(each, read_frame(source_of(each, "pairs"))) for each in given]
+        sides = read_sides([left] if right is None else [left, right], ids, files)
+        known = [KnownPairs.read(frame, path, sides) for path, frame in files]
+        tables = [side.records for side in sides]
+        if matcher is None:
+            small = len(tables[0]) * len(tables[-1]) <= _MOST_WITH_RIVALS
+            matcher = RecordMatcher(
+                target,
+                confidence=confidence,
+                rivals=None if small else False,
+                random_state=random_state,
+            )
+            _learn(matcher, tables, known, n_candidates)
+        matches = matcher.match(*tables, how=how, n_candidates=n_candidates)
+    return Matched(matches, matcher, tuple(sides), tuple(known), tuple(notes), random_state)
+
+
+def _learn(
+    matcher: RecordMatcher, tables: list[Records], known: Sequence[KnownPairs], n_candidates: int
+) -> None:
+    """Learn from known pairs, or from pairs that agree on rare values."""
+
+    def candidates(left: Records, right: Records) -> Ints:
+        return candidate_pairs(left, *[right][left is right :], n_candidates=n_candidates)[0]
+
+    one, two = tables[0], tables[-1]
+    complete = matcher.target is not None and all(each.complete for each in known)
+    if complete:
+        # Only the records of the pairs are known completely.
+        index = np.concatenate([each.index for each in known])
+        same = np.ones(len(index), dtype=bool)
+        rows = [np.unique(index)] * 2 if one is two else [np.unique(side) for side in index.T]
+        ends = zip(rows, index.T, strict=True)
+        index = np.column_stack([np.searchsorted(own, named) for own, named in ends])
+        one, two = one.take(rows[0]), two.take(rows[1])
+    elif known:
+        # Whole tables, in which rivals are searched.
+        found = candidates(one, two) if any(each.complete for each in known) else None
+        parts = [
+            _with_candidates(found, each.index, tables)
+            if each.complete and found is not None
+            else (each.index, each.same)
+            for each in known
+        ]
+        index, same = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if matcher.target is not None and any(each.chosen for each in known):
+            note("questions are harder than other pairs, and what is certified is for such pairs.")
+    else:
+        index, same = pairs_by_rare_values(one, two, candidates(one, two))
+        learned_from = f"{counted(int(same.sum()), 'pair')} that agree on several rare values"
+        text = f"learned from {learned_from}, and nothing is certified; give known pairs."
+        note(text, warning=True)
+    right, some = two if len(tables) > 1 else None, candidates if complete else None
+    matcher.fit(one, right, index, same, complete=complete, candidates=some)
+
+
+def _with_candidates(found: Ints, matches: Ints, tables: list[Records]) -> tuple[Ints, Bools]:
+    """Return matches, and other candidates of their records, which are different.
+
+    Of many, those of some entities are left out, matches and others alike.
+    """
+    first = len(tables[0]) if len(tables) > 1 else 0
+    index = np.concatenate([matches, found]) + np.array([0, first])
+    i, j = index[: len(matches)].T
+    entity = components(i, j, first + len(tables[-1]))
+    one, two = entity[index].T
+    same = np.arange(len(index)) < len(matches)
+    # A candidate of one entity is a match, or nothing is known of it.
+    kept = same | (np.isin(index, index[: len(matches)]).any(axis=1) & (one != two))
+    kept &= one % (1 + kept.sum() // _MOST_LEARNED) == 0
+    return index[kept] - np.array([0, first]), same[kept]
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """Records that are the same, and the matcher that found them.
+
+    Attributes
+    ----------
+    matches : Matches
+    matcher : RecordMatcher
+    sides : tuple of Side
+        The tables.
+    known : tuple
+        Known pairs.
+    notes : tuple of Note
+    random_state : int
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from nearfar import match
+    >>> names = [f"{a}{b} {b}{a}" for a in ("an", "bo", "cy") for b in ("lee", "ray", "fox", "poe",
+    ...          "kay", "day", "orr", "ash")]
+    >>> table = pl.DataFrame({"name": names, "phone": [str(7654321 + 97 * i) for i in range(24)]})
+    >>> matched = match(table, table.reverse())
+    >>> print(matched)
+    24 matches; 0 records of the left table and 0 records of the right one are left over.
+    >>> matched.questions(6).columns[:3]
+    ['left', 'right', 'same']
+    """
+
+    matches: Matches
+    matcher: RecordMatcher
+    sides: tuple[Side, ...]
+    known: tuple[KnownPairs, ...]
+    notes: tuple[Note, ...] = ()
+    random_state: int = 0
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """The matches: ids, probability, the fields that decided, and which to look at by hand.
+
+        Doubtful pairs that are no matches are at the end, with `same` false.
+        """
+        found = self.matches
+        doubtful = np.isin(np.arange(len(found.same)), found.doubtful)
+        places = np.flatnonzero(found.same | doubtful)
+        places = places[np.argsort(~found.same[places], kind="stable")]
+        columns = id_columns(self.sides, found.candidates[places])
+        if found.clusters is not None:
+            columns["group"] = found.clusters[found.candidates[places, 0]]
+        return pl.DataFrame(
+            columns
+            | {"same": found.same[places], "probability": expit(found.scores[places])}
+            | {"fields": self.decided(places), "check": doubtful[places]}
+        )
+
+    def decided(self, places: Ints) -> list[str]:
+        """Return the fields that speak most for each candidate, or against it.
+
+        Of many, the least sure ones have them.
+        """
+        margin = np.abs(self.matches.scores[places] - self.matcher.threshold_)
+        some = np.argsort(margin, kind="stable")[:_MOST_EXPLAINED]
+        tables = self.sides[0].records, self.sides[-1].records
+        parts = self.matcher.explain(*tables, self.matches.candidates[places[some]])
+        names = np.array([each.name for each in self.matcher.fields_])
+        order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :_SHOWN_FIELDS]
+        fields = [""] * len(places)
+        for place, own in zip(some, order, strict=True):
+            fields[place] = ", ".join(names[own].tolist())
+        return fields
+
+    @cached_property
+    def kept(self) -> tuple[float, tuple[float, float], int] | None:
+        """Share of the known matches among the candidates, its interval, and their number.
+
+        Answers to questions do not count: questions are candidates.
+        """
+        parts = [each.index[each.same] for each in self.known if not each.chosen]
+        matches = np.concatenate([np.empty((0, 2), dtype=np.intp), *parts])
+        one_table = len(self.sides) == 1
+        kept = kept_matches(self.matches.candidates, matches, one_table=one_table)
+        return (*kept, len(matches)) if len(matches) else None
+
+    @property
+    def rates(self) -> dict[str, tuple[float, tuple[float, float]]]:
+        """Precision and recall of the threshold with 90 % intervals, on pairs not learned from.
+
+        A matcher from a file has them if it was certified.
+        """
+        point, held_out = self.matcher.operating_point_, getattr(self.matcher, "held_out_", None)
+        if point is not None:
+            shares = {"precision": point.precision, "recall": point.recall}
+            n = dict.fromkeys(shares, float(point.n_classes))
+        elif held_out is not None and self.known:
+            accepted, weight = held_out.log_odds >= self.matcher.threshold_, held_out.weight
+            right = weight * (accepted & held_out.same)
+            of = {"precision": weight * accepted, "recall": weight * held_out.same}
+            shares = {name: float(right.sum() / max(w.sum(), 1e-12)) for name, w in of.items()}
+            # Pairs of equal weights that would tell as much.
+            n = {name: w.sum() ** 2 / max(w @ w, 1e-12) for name, w in of.items()}
+        else:
+            return {}
+        return {
+            name: (share, mean_interval(share, share * (1 - share) / max(n[name], 1), int(n[name])))
+            for name, share in shares.items()
+        }
+
+    def questions(self, n: int) -> pl.DataFrame:
+        """Choose pairs to ask people about.
+
+        Half of them are nearest to the threshold; the others are drawn at random, and their answers
+        tell the F1 of these matches.
+
+        Returns
+        -------
+        DataFrame
+            Ids, an empty column `same` for the answers, what the estimate needs, and the fields of
+            both records.
+        """
+        found = self.matches
+        index = np.concatenate([np.empty((0, 2), dtype=np.intp), *(e.index for e in self.known)])
+        places = pair_places(found.candidates, index, one_table=len(self.sides) == 1)
+        asked = np.isin(np.arange(len(found.same)), places)
+        nearness, probability = found.scores - self.matcher.threshold_, expit(found.scores)
+        rng = np.random.default_rng(self.random_state)
+        chosen = choose_questions(nearness, probability, found.same, asked, n, rng)
+        values = [*chosen[1:], probability[chosen.place], found.same[chosen.place]]
+        asked_for = dict(zip(ASKED, values, strict=True))
+        return question_table(self.sides, found.candidates[chosen.place], asked_for)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the matcher to a file."""
+        self.matcher.save(path)
+
+    def report(
+        self, path: str | PathLike[str], name: str = "Matched records", command: str = ""
+    ) -> None:
+        """Write a report as one HTML file: how sure the matches are, what decided, near misses."""
+        from nearfar.report.match_page import write_match_report
+
+        write_match_report(path, self, name, command)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the matches and what is known of their errors, for JSON."""
+        return {
+            "matches": self.table.to_dicts(),
+            "left_over": [
+                s.names(r) for s, r in zip(self.sides, self.matches.left_over, strict=True)
+            ],
+            "candidates": len(self.matches.candidates),
+            "kept": self.kept,
+            "rates": self.rates,
+            "certified": self.matcher.operating_point_ is not None,
+        }
+
+    def __str__(self) -> str:
+        found, point = self.matches, self.matcher.operating_point_
+        lines = [str(found)]
+        if point is not None:
+            lines.append(point.describe(str(self.matcher.target)))
+        elif self.rates:
+            shares = (
+                f"{name} {100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+                for name, (share, (low, high)) in self.rates.items()
+            )
+            lines.append(f"On held-out pairs: {', '.join(shares)}. Nothing is certified.")
+        if self.kept is not None:
+            share, (low, high), n = self.kept
+            lines.append(
+                f"{counted(len(found.candidates), 'candidate')}: {100 * share:.2f} % of {n} known "
+                f"matches are among them ({100 * low:.2f} to {100 * high:.2f} %)."
+            )
+        lines += [
+            f1_in_words(*estimated_f1(**each.asked, same=each.same))
+            for each in self.known
+            if each.asked is not None
+        ]
+        if len(found.doubtful):
+            lines.append(f"{counted(len(found.doubtful), 'pair')} should be looked at by hand.")
+        return "\n".join(lines)
+
+
+def first_questions(
+    left: Any, right: Any = None, n: int = 50, *, ids: str | None = None, random_state: int = 0
+) -> pl.DataFrame:
+    """Choose pairs to ask people about when nothing is known.
+
+    Half of them are a record and the most similar one, of records at random; the others are
+    random candidates.
+
+    Examples
+    --------
+    >>> from nearfar.workflow.matching import first_questions
+    >>> table = pl.DataFrame({"id": ["a", "b", "c"], "name": ["Ann Lee", "Anne Lee", "Bo Ray"]})
+    >>> first_questions(table, n=2).columns
+    ['left', 'right', 'same', 'left: name', 'right: name']
+    """
+    sides = read_sides([left] if right is None else [left, right], ids, [])
+    pairs, similarity = candidate_pairs(*(side.records for side in sides))
+    rng = np.random.default_rng(random_state)
+    order = np.lexsort([-similarity, pairs[:, 0]])
+    nearest = order[np.unique(pairs[order, 0], return_index=True)[1]]
+    nearest = rng.permutation(nearest)[: n // 2]
+    others = rng.permutation(np.setdiff1d(order, nearest))[: n - len(nearest)]
+    return question_table(sides, pairs[np.concatenate([nearest, others])], {})

@@ -1,0 +1,135 @@
+"""`nearfar.match` on made-up persons, whose matches are known."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from nearfar import RecordMatcher, match
+from nearfar.verification import TargetNotCertifiedError
+from record_tables import known_matches, persons
+
+LEFT, RIGHT = persons(150)
+
+
+@pytest.fixture(scope="module")
+def matched():
+    return match(LEFT, RIGHT.reverse(), known_matches(60))
+
+
+def right_share(table):
+    """Share of matches whose ids have the same number."""
+    found = table.filter(pl.col("same"))
+    return (found["left"].str.slice(1) == found["right"].str.slice(1)).mean()
+
+
+def test_matches_of_two_tables(matched):
+    table = matched.table
+    assert right_share(table) > 0.95
+    assert table["same"].sum() > 140
+    assert table.filter("same")["left"].n_unique() == table["same"].sum()
+    assert table.columns == ["left", "right", "same", "probability", "fields", "check"]
+    fields = {each.name for each in matched.matcher.fields_}
+    assert "id" not in fields
+    assert set(table["fields"][0].split(", ")) <= fields
+
+
+def test_what_is_stated(matched):
+    share, (low, high), n = matched.kept
+    assert (share, high, n) == (1, 1, 60)
+    assert 0.9 < low < 1
+    assert set(matched.rates) == {"precision", "recall"}
+    text = str(matched)
+    assert "Nothing is certified" in text
+    assert "of 60 known matches are among them" in text
+    document = matched.to_dict()
+    left_over = LEFT["id"].n_unique() - len(matched.matches.pairs)
+    assert len(document["left_over"][0]) == left_over
+
+
+def test_a_loaded_matcher_finds_the_same(matched, tmp_path):
+    matched.save(tmp_path / "matcher.safetensors")
+    matcher = RecordMatcher.load(tmp_path / "matcher.safetensors")
+    again = match(LEFT, RIGHT.reverse(), matcher=matcher, ids="id")
+    assert again.table.equals(matched.table)
+    assert again.rates == {}
+
+
+def test_known_pairs_with_answers_and_row_numbers():
+    pairs = [(row, other) for row in range(50) for other in (row, row + 50)]
+    known = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
+    known = known.with_columns(same=pl.col("a") == pl.col("b"))
+    found = match(LEFT.drop("id"), RIGHT.drop("id"), known)
+    table = found.table.filter("same")
+    assert (table["left"] == table["right"]).mean() > 0.9
+
+
+def test_questions_and_their_answers(matched, tmp_path):
+    questions = matched.questions(40)
+    assert len(questions) == 40
+    assert set(questions["same"]) == {""}
+    known = set(known_matches(60).rows())
+    assert not known & set(questions.select("left", "right").rows())
+    row = questions.row(0, named=True)
+    assert row["left: phone"] == LEFT.filter(id=row["left"])["phone"][0]
+    assert row["right: phone"] == RIGHT.filter(id=row["right"])["phone"][0]
+    answered = questions.with_columns(
+        same=pl.col("left").str.slice(1) == pl.col("right").str.slice(1)
+    )
+    answered = answered.with_columns(same=pl.col("same").cast(pl.String))
+    answered[5:].write_csv(tmp_path / "answers.csv")
+    first = pl.read_csv(tmp_path / "answers.csv")
+    # Two questions have no answer yet.
+    kept = first.with_columns(
+        same=pl.when(pl.int_range(len(first)) < 2).then(None).otherwise("same")
+    )
+    known_pairs = known_matches(60).with_columns(same=pl.lit(True))
+    again = match(LEFT, RIGHT.reverse(), [known_pairs, kept])
+    assert len(again.known[1].same) == 33
+    assert "F1 of the decisions before these answers" in str(again)
+    # Questions are candidates, so that they say nothing about candidates.
+    assert again.kept[2] == 60
+
+
+def test_clusters_of_one_table():
+    both = pl.concat([LEFT, RIGHT])
+    found = match(both)
+    table = found.table.filter("same")
+    assert right_share(table) > 0.95
+    assert table["group"].n_unique() > 100
+    assert any("nothing is certified" in note.text for note in found.notes)
+
+
+def test_a_target_is_certified_or_refused():
+    left, right = persons(400, seed=1)
+    found = match(left, right, known_matches(300), target="fmr<=0.01")
+    point = found.matcher.operating_point_
+    assert point.bound <= 0.01
+    assert "fmr<=0.01 is certified" in str(found)
+    assert found.rates["recall"][0] == point.recall
+    with pytest.raises(TargetNotCertifiedError, match="cannot be certified"):
+        match(left, right, known_matches(30), target="fmr<=1e-4")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "fmr<=0.1"}, "needs known pairs"),
+        ({"ids": "nobody"}, "nobody"),
+        ({"pairs": pl.DataFrame({"left": ["L0"], "right": ["X9"]})}, "X9"),
+        ({"pairs": pl.DataFrame({"left": ["L0"]})}, "left and right"),
+    ],
+)
+def test_what_cannot_be_met(options, message):
+    with pytest.raises(ValueError, match=message):
+        match(LEFT, RIGHT, **options)
+
+
+@pytest.mark.parametrize("target", [None, "fmr<=0.02"])
+def test_known_matches_of_one_table(target):
+    left, right = persons(200, seed=2)
+    # The ids of the second table begin with R.
+    found = match(pl.concat([left, right]), None, known_matches(120), target=target)
+    assert right_share(found.table) > 0.95
+    assert found.kept[2] == 120
+    assert (found.matcher.operating_point_ is not None) == (target is not None)
