@@ -200,10 +200,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         ]
         lines.append("| --- | --- | --- | --- | --- |")
     for name in more:
-        figures = [mean(DEFAULT, name, "f1"), mean(DEFAULT, name, "f1_own")]
-        figures.append(mean("without rivals", name, "f1"))
-        seconds = f"{mean(DEFAULT, name, 'seconds'):.0f}"
-        line(name, [*(f"{100 * figure:.1f}" for figure in figures), seconds])
+        ways = ((DEFAULT, "f1"), (DEFAULT, "f1_own"), ("without rivals", "f1"))
+        cells = [f"{100 * mean(method, name, figure):.1f}" for method, figure in ways]
+        line(name, [*cells, f"{mean(DEFAULT, name, 'seconds'):.0f}"])
     return "\n".join(lines)
 
 
