@@ -6,7 +6,7 @@ the validation pairs, as the figures that others report have it. Beside it are a
 rivals, which sees two records and nothing else, as those others do; and the parts of the full
 model alone.
 
-`--more FOLDER` runs seven further sets, which took no part in any choice, and keeps the stored
+`--more FOLDER` runs six further sets, which took no part in any choice, and keeps the stored
 results of the others. The folder is er_magellan in the data of the public repository
 megagonlabs/ditto; a line of its files is two records, as COL field VAL value, and the label.
 
@@ -41,7 +41,6 @@ MORE = (
     "Structured/Beer",
     "Structured/iTunes-Amazon",
     "Structured/Walmart-Amazon",
-    "Structured/DBLP-GoogleScholar",
     "Dirty/iTunes-Amazon",
     "Dirty/Walmart-Amazon",
     "Dirty/DBLP-ACM",
