@@ -24,9 +24,9 @@ def set_aside(
 ) -> Split:
     """Return queries to learn from, and a random half of the judged ones to calibrate on.
 
-    Queries with equal vectors are on the same side. With "seen", only queries for documents that
-    are learned from calibrate; with "unseen", only queries for others do, and queries that share
-    documents with them are not learned from.
+    Queries may have equal vectors on both sides, as future ones do. With "seen", only queries for
+    documents that are learned from calibrate. With "unseen", only queries for others do; queries
+    that share documents or vectors with them are not learned from.
 
     Examples
     --------
@@ -39,13 +39,13 @@ def set_aside(
     [[0, 1], [2, 3]]
     """
     judged = np.unique(relevance.query)
-    code = np.unique(row_digests(Q[judged]), return_inverse=True)[1]
-    aside = random_state.permutation(code.max() + 1)[code] <= code.max() // 2
+    aside = random_state.permutation(len(judged)) <= (len(judged) - 1) // 2
     nothing = ~np.isin(judged, relevance.queries)
     learned = judged[~aside]
     if answers == "seen":
         aside &= nothing | relevance.sharing(judged, learned)
     elif answers == "unseen":
+        code = np.unique(row_digests(Q[judged]), return_inverse=True)[1]
         folds = unseen_folds(relevance, 2, random_state, groups=code[~nothing])
         if not folds:
             raise ValueError('All judged queries share documents; use answers="all" or "seen".')
@@ -85,6 +85,9 @@ class AdapterCutoff(AdapterExport):
     ) -> Self:
         """Certify a cut-off on queries that the adapter was not learned from, as `cutoff_`.
 
+        No query may have the vector of one that was learned from. Where queries come again, give
+        `fit` the target: it sets some aside at random.
+
         Parameters
         ----------
         Q, X : array-like
@@ -99,21 +102,21 @@ class AdapterCutoff(AdapterExport):
         TargetNotCertifiedError
             If the queries cannot certify the target.
         """
-        bound = search_target(target or self.target)
         queries, documents = checked_vectors(Q, X)
         relevance.check(len(queries), len(documents))
-        judged, row = np.unique(relevance.query, return_inverse=True)
-        if np.isin(row_digests(queries[judged]), self.learned_queries_).any():
+        if np.isin(row_digests(queries[np.unique(relevance.query)]), self.learned_queries_).any():
             raise ValueError("The adapter was learned from some of these; a cut-off needs others.")
-        mapped, same = (
-            (self.transform_queries(Q), self.transform_documents(X)),
-            self.answers == "seen",
-        )
+        return self._certify(queries, documents, relevance, target or self.target)
+
+    def _certify(self, Q: Floats, X: Floats, relevance: Relevance, target: str | None) -> Self:
+        bound, same = search_target(target), self.answers == "seen"
+        judged, row = np.unique(relevance.query, return_inverse=True)
+        mapped = self.transform_queries(Q), self.transform_documents(X)
         evidence = AnswerEvidence(*mapped, relevance, same_documents=same)
         parts = {}
         if self.chosen_.helps:
             relevant = np.unique(relevance.document[relevance.relevant])
-            known = relevant[np.isin(row_digests(documents[relevant]), self.learned_documents_)]
+            known = relevant[np.isin(row_digests(X[relevant]), self.learned_documents_)]
             seen = np.bincount(row, relevance.relevant & np.isin(relevance.document, known)) > 0
             parts = {"seen": seen, "unseen": ~seen & (evidence.n_relevant > 0)}
         self.cutoff_ = choose_cutoff(evidence, bound, parts)

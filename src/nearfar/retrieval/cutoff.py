@@ -18,9 +18,12 @@ that at the cut-off and that where the queries just meet the target. Losses that
 less than counts do, so that e may be below 1. As some may still lose everything, v is then at least
 what two more queries that lose everything would add.
 
-Cut-offs are tried from the one with the best bound towards larger answers (precision) or smaller
-ones (recall), up to the first that fails. Whoever passes the cut-off at which the target is just
-met must be certified there, so that trying many costs no confidence.
+Cut-offs are tried in a fixed order. For recall, they ascend from the lowest up to the first that
+fails. Precision may be lower at the highest scores, so that descending cut-offs have several starts
+(`_STARTS`), at shares of queries that get an answer. Each start has its part of the risk 1 -
+confidence; the cut-offs after it keep this up to the first that fails, and the next start adds its
+own (the fallback procedure of Wiens and Dmitrienko, 2005). The starts do not depend on judgements:
+one chosen for its precision would be chosen for its luck.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.stats import norm
 from scipy.stats import t as student
@@ -47,6 +51,8 @@ _CANDIDATES = 200
 _MAX_ELEMENTS = 1 << 20
 # With fewer independent groups of queries, their variance has one degree of freedom or none.
 _FEWEST_GROUPS = 3
+# Shares of queries with an answer at which the trials of a precision start.
+_STARTS = (0.05, 0.1, 0.2, 0.4, 0.8)
 # Cut-offs are this much below a score, relative to the largest: rounding differs between programs.
 _ROUNDING = 1e-6
 # Queries that lose everything and happen not to be among those seen. With one, graded losses with
@@ -205,8 +211,12 @@ class AnswerEvidence:
             "empty": (sizes == 0).mean(axis=0),
         }
 
-    def bounds(self, target: Bound, confidence: float) -> tuple[Vector, Vector, Vector]:
-        """Return the figure of a target by cut-off, its lower bound, and effective numbers."""
+    def bounds(self, target: Bound, confidence: ArrayLike) -> tuple[Vector, Vector, Vector]:
+        """Return the figure of a target by cut-off, its lower bound, and effective numbers.
+
+        The last two have a row for each confidence, if there are several.
+        """
+        confidence = np.asarray(confidence)[..., None]
         recall = target.measure == "recall"
         total = np.broadcast_to(self.n_relevant[:, None], self.hits.shape) if recall else self.sizes
         counted = (total > 0).astype(np.float64)
@@ -221,9 +231,12 @@ class AnswerEvidence:
             unlucky = variance + (_UNLUCKY * (1 - error) / m) ** 2
             effect = np.maximum(variance, np.minimum(binomial, unlucky)) / binomial
             # Without losses, queries that share documents may all lose together.
-            effect = np.where(error * (1 - error) > 0, effect, m / groups)
+            some = error * (1 - error) > 0
+            effect = np.where(some, effect, m / groups)
             met = np.flatnonzero(figure >= target.value)
             just_met = effect[met[-1 if recall else 0]] if len(met) else 1.0
+            # For recall, the same queries count at all cut-offs and show how they lose.
+            effect = np.where(some | (not recall), effect, just_met)
             few = norm.ppf(confidence) / student.ppf(confidence, groups - 1)
             effective = m / np.maximum(effect, just_met) * few**2
             bound = 1 - clopper_pearson(error, effective, confidence)[1]
@@ -260,21 +273,18 @@ def choose_cutoff(
     TargetNotCertifiedError
         If the queries are too few to certify the target, or do not meet it.
     """
-    figure, bound, effective = evidence.bounds(target, confidence)
-    met, step = bound >= target.value, 1 if target.measure == "recall" else -1
-    place = int(np.argmax(bound))
-    if not met[place]:
+    found = _certified(evidence, target, confidence)
+    if found is None:
         raise _refusal(evidence, target, confidence)
-    while 0 <= place + step < len(met) and met[place + step]:
-        place += step
+    place, (figure, bound, effective) = found
     every = np.full(len(evidence.hits), True)
     named = {"all": every, **(parts or {}), "nothing": evidence.n_relevant == 0}
     return Cutoff(
         float(evidence.cutoffs[place]),
         str(target),
-        float(figure[place]),
-        float(bound[place]),
-        float(effective[place]),
+        figure,
+        bound,
+        effective,
         confidence,
         evidence.n_documents,
         {
@@ -288,6 +298,27 @@ def choose_cutoff(
     )
 
 
+def _certified(
+    evidence: AnswerEvidence, target: Bound, confidence: float
+) -> tuple[int, tuple[float, float, float]] | None:
+    """Return the last cut-off that is certified, its figure, bound and effective number."""
+    order, starts = np.arange(len(evidence.cutoffs)), np.zeros(1, dtype=int)
+    if target.measure == "precision":
+        order = order[::-1]
+        starts = np.searchsorted((evidence.sizes[:, order] > 0).mean(axis=0), _STARTS)
+    risks = np.arange(1, len(starts) + 1) / len(starts) * (1 - confidence)
+    figure, bounds, effective = evidence.bounds(target, 1 - risks)
+    found, parts = None, 0
+    for trial, place in enumerate(order):
+        parts += np.count_nonzero(starts == trial)
+        if parts and bounds[parts - 1, place] >= target.value:
+            each = figure[place], bounds[parts - 1, place], effective[parts - 1, place]
+            found = int(place), tuple(map(float, each))
+        else:
+            parts = 0
+    return found
+
+
 def _refusal(evidence: AnswerEvidence, target: Bound, confidence: float) -> TargetNotCertifiedError:
     """Say how many queries are needed if they are like these, and what these can certify."""
     figure, _, effective = evidence.bounds(target, confidence)
@@ -297,9 +328,7 @@ def _refusal(evidence: AnswerEvidence, target: Bound, confidence: float) -> Targ
     needed = next(
         (math.ceil(more * n) for more, high in highs if (high <= target.error).any()), None
     )
-    weaker = (
-        each for each in target.weaker if evidence.bounds(each, confidence)[1].max() >= each.value
-    )
+    weaker = (each for each in target.weaker if _certified(evidence, each, confidence) is not None)
     strongest = next(map(str, weaker), None)
     best = f"{target.measure} is {1 - error.min(initial=1.0):.3f}"
     give = f"give about {needed} such queries, or " if needed else ""
