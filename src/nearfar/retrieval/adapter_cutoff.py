@@ -110,7 +110,7 @@ class AdapterCutoff(AdapterExport):
 
     def _certify(self, Q: Floats, X: Floats, relevance: Relevance, target: str | None) -> Self:
         bound, same = search_target(target), self.answers == "seen"
-        judged, row = np.unique(relevance.query, return_inverse=True)
+        row = np.unique(relevance.query, return_inverse=True)[1]
         mapped = self.transform_queries(Q), self.transform_documents(X)
         evidence = AnswerEvidence(*mapped, relevance, same_documents=same)
         parts = {}

@@ -52,7 +52,7 @@ _MAX_ELEMENTS = 1 << 20
 # With fewer independent groups of queries, their variance has one degree of freedom or none.
 _FEWEST_GROUPS = 3
 # Shares of queries with an answer at which the trials of a precision start.
-_STARTS = (0.05, 0.1, 0.2, 0.4, 0.8)
+_STARTS = (0.2, 0.5)
 # Cut-offs are this much below a score, relative to the largest: rounding differs between programs.
 _ROUNDING = 1e-6
 # Queries that lose everything and happen not to be among those seen. With one, graded losses with
@@ -216,7 +216,7 @@ class AnswerEvidence:
 
         The last two have a row for each confidence, if there are several.
         """
-        confidence = np.asarray(confidence)[..., None]
+        confidence = np.asarray(confidence, dtype=np.float64)[..., None]
         recall = target.measure == "recall"
         total = np.broadcast_to(self.n_relevant[:, None], self.hits.shape) if recall else self.sizes
         counted = (total > 0).astype(np.float64)
@@ -276,7 +276,7 @@ def choose_cutoff(
     found = _certified(evidence, target, confidence)
     if found is None:
         raise _refusal(evidence, target, confidence)
-    place, (figure, bound, effective) = found
+    place, figure, bound, effective = found
     every = np.full(len(evidence.hits), True)
     named = {"all": every, **(parts or {}), "nothing": evidence.n_relevant == 0}
     return Cutoff(
@@ -300,7 +300,7 @@ def choose_cutoff(
 
 def _certified(
     evidence: AnswerEvidence, target: Bound, confidence: float
-) -> tuple[int, tuple[float, float, float]] | None:
+) -> tuple[int, float, float, float] | None:
     """Return the last cut-off that is certified, its figure, bound and effective number."""
     order, starts = np.arange(len(evidence.cutoffs)), np.zeros(1, dtype=int)
     if target.measure == "precision":
@@ -309,11 +309,11 @@ def _certified(
     risks = np.arange(1, len(starts) + 1) / len(starts) * (1 - confidence)
     figure, bounds, effective = evidence.bounds(target, 1 - risks)
     found, parts = None, 0
-    for trial, place in enumerate(order):
-        parts += np.count_nonzero(starts == trial)
+    for trial, place in enumerate(order.tolist()):
+        parts += int(np.count_nonzero(starts == trial))
         if parts and bounds[parts - 1, place] >= target.value:
-            each = figure[place], bounds[parts - 1, place], effective[parts - 1, place]
-            found = int(place), tuple(map(float, each))
+            at = parts - 1, place
+            found = place, float(figure[place]), float(bounds[at]), float(effective[at])
         else:
             parts = 0
     return found
