@@ -234,7 +234,7 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
         self.cutoff_ = None
         if self.target is not None:
             with limited_threads(self.n_jobs):
-                self._certify(queries, documents, calibration, self.target)
+                self.set_cutoff(Q, X, calibration, repeated=True)
         return self
 
     def _fit_html(self) -> str:

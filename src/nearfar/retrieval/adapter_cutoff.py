@@ -81,12 +81,15 @@ class AdapterCutoff(AdapterExport):
         return ranking.scores, ranking.documents
 
     def set_cutoff(
-        self, Q: ArrayLike, X: ArrayLike, relevance: Relevance, target: str | None = None
+        self,
+        Q: ArrayLike,
+        X: ArrayLike,
+        relevance: Relevance,
+        target: str | None = None,
+        *,
+        repeated: bool = False,
     ) -> Self:
         """Certify a cut-off on queries that the adapter was not learned from, as `cutoff_`.
-
-        No query may have the vector of one that was learned from. Where queries come again, give
-        `fit` the target: it sets some aside at random.
 
         Parameters
         ----------
@@ -96,27 +99,31 @@ class AdapterCutoff(AdapterExport):
             Judged queries. Those with grades of 0 alone deserve nothing.
         target : str, optional
             "recall>=P" or "precision>=P"; by default the parameter.
+        repeated : bool, default=False
+            Whether some may have the vectors of queries that were learned from, because these were
+            asked again. By default, such queries are refused.
 
         Raises
         ------
         TargetNotCertifiedError
             If the queries cannot certify the target.
         """
+        bound, same = search_target(target or self.target), self.answers == "seen"
         queries, documents = checked_vectors(Q, X)
         relevance.check(len(queries), len(documents))
-        if np.isin(row_digests(queries[np.unique(relevance.query)]), self.learned_queries_).any():
-            raise ValueError("The adapter was learned from some of these; a cut-off needs others.")
-        return self._certify(queries, documents, relevance, target or self.target)
-
-    def _certify(self, Q: Floats, X: Floats, relevance: Relevance, target: str | None) -> Self:
-        bound, same = search_target(target), self.answers == "seen"
-        row = np.unique(relevance.query, return_inverse=True)[1]
+        judged, row = np.unique(relevance.query, return_inverse=True)
+        known = np.isin(row_digests(queries[judged]), self.learned_queries_)
+        if known.any() and not repeated:
+            raise ValueError(
+                f"The adapter was learned from {known.sum()} of these {len(judged)} queries; a "
+                "cut-off needs others. If they were asked again, set repeated=True."
+            )
         mapped = self.transform_queries(Q), self.transform_documents(X)
         evidence = AnswerEvidence(*mapped, relevance, same_documents=same)
         parts = {}
         if self.chosen_.helps:
             relevant = np.unique(relevance.document[relevance.relevant])
-            known = relevant[np.isin(row_digests(X[relevant]), self.learned_documents_)]
+            known = relevant[np.isin(row_digests(documents[relevant]), self.learned_documents_)]
             seen = np.bincount(row, relevance.relevant & np.isin(relevance.document, known)) > 0
             parts = {"seen": seen, "unseen": ~seen & (evidence.n_relevant > 0)}
         self.cutoff_ = choose_cutoff(evidence, bound, parts)
