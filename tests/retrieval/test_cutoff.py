@@ -10,6 +10,7 @@ from scipy.stats import binom, norm
 from scipy.stats import t as student
 
 from nearfar import Relevance, RetrievalAdapter
+from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_cutoff import set_aside
 from nearfar.retrieval.cutoff import AnswerEvidence, choose_cutoff, search_target
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
@@ -221,6 +222,8 @@ def test_a_fit_learns_from_queries_that_do_not_calibrate(tmp_path):
     adapter.save(tmp_path / "a.safetensors")
     loaded = RetrievalAdapter.load(tmp_path / "a.safetensors")
     assert asdict(loaded.cutoff_) == asdict(adapter.cutoff_)
+    assert np.array_equal(loaded.cutoff_queries_, row_digests(Q[aside]))
+    assert "All queries" in loaded.tested_cutoff(Q, X, relevance)
     assert loaded.get_params() == adapter.get_params()
 
 
@@ -253,16 +256,36 @@ def test_sentences():
     assert f"{N_DOCUMENTS} documents" in text
     assert "200 of them are for seen documents" in text
     assert "deserve nothing: " in text
+    assert "more than 25 % of all documents" not in text
+    wide = replace(cutoff, parts={"all": cutoff.parts["all"] | {"size": 11, "precision": 0.00012}})
+    assert "more than 25 % of all documents" in str(wide)
+    assert "precision 0.00012, 11.0 documents" in str(wide)
     low = cutoff.parts["unseen"] | {"recall": 0.7}
     weak = replace(cutoff, parts=cutoff.parts | {"unseen": low})
     assert 'Use answers="unseen" to certify recall>=0.8 for these.' in str(weak)
 
 
-@pytest.mark.parametrize("target", ["fmr<=0.1", "eer", "recall=0.9", "recall>=1.5"])
+@pytest.mark.parametrize("target", ["fmr<=0.1", "eer", "recall=0.9", "recall>=1"])
 def test_other_targets_are_refused(target):
     Q, X, relevance = topic_search()
-    with pytest.raises(ValueError, match=r"target"):
+    with pytest.raises(ValueError, match=r"The target of a search is") as refused:
         RetrievalAdapter(target=target).fit(Q, X, relevance)
+    assert ('Did you mean "recall>=0.9"?' in str(refused.value)) == (target == "recall=0.9")
+
+
+def test_other_queries_test_a_cutoff():
+    Q, X, relevance = topic_search(n_topics=30, n_queries=6)
+    some = np.arange(len(Q)) % 3 > 0
+    adapter = RetrievalAdapter(target="recall>=0.5", learn=False)
+    adapter.fit(Q, X, relevance.subset(np.flatnonzero(some)))
+    assert adapter.provenance_.data["queries"] == some.sum()
+    answers = [set(found) for _, found in adapter.answer(Q[~some], X, k=len(X))]
+    wanted = [set(relevance.of(row)[0]) for row in np.flatnonzero(~some)]
+    recall = np.mean([len(a & b) / len(b) for a, b in zip(answers, wanted, strict=True)])
+    text = adapter.tested_cutoff(Q, X, relevance)
+    assert text.startswith(f"{(~some).sum()} queries of this report took no part")
+    assert f"recall {recall:.3f}, " in text
+    assert f"{np.mean([len(each) for each in answers]):.1f} documents on average" in text
 
 
 def test_files_of_version_1_have_no_cutoff(tmp_path):

@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike
 from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_choice import Answers, Choice
 from nearfar.retrieval.adapter_export import AdapterExport
-from nearfar.retrieval.cutoff import AnswerEvidence, Cutoff, choose_cutoff, search_target
+from nearfar.retrieval.cutoff import (
+    AnswerEvidence,
+    Cutoff,
+    answers_text,
+    choose_cutoff,
+    search_target,
+)
 from nearfar.retrieval.ranking import search
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.unseen_documents import Split, unseen_folds
@@ -62,6 +68,7 @@ class AdapterCutoff(AdapterExport):
     answers: Answers
     chosen_: Choice
     cutoff_: Cutoff | None
+    cutoff_queries_: Ints
     learned_queries_: Ints
     learned_documents_: Ints
 
@@ -112,10 +119,11 @@ class AdapterCutoff(AdapterExport):
         queries, documents = checked_vectors(Q, X)
         relevance.check(len(queries), len(documents))
         judged, row = np.unique(relevance.query, return_inverse=True)
-        known = np.isin(row_digests(queries[judged]), self.learned_queries_)
-        if known.any() and not repeated:
+        digests = row_digests(queries[judged])
+        n_known = np.count_nonzero(np.isin(digests, self.learned_queries_))
+        if n_known and not repeated:
             raise ValueError(
-                f"The adapter was learned from {known.sum()} of these {len(judged)} queries; a "
+                f"The adapter was learned from {n_known} of these {len(judged)} queries; a "
                 "cut-off needs others. If they were asked again, set repeated=True."
             )
         mapped = self.transform_queries(Q), self.transform_documents(X)
@@ -127,7 +135,23 @@ class AdapterCutoff(AdapterExport):
             seen = np.bincount(row, relevance.relevant & np.isin(relevance.document, known)) > 0
             parts = {"seen": seen, "unseen": ~seen & (evidence.n_relevant > 0)}
         self.cutoff_ = choose_cutoff(evidence, bound, parts)
+        self.cutoff_queries_ = digests
         return self
+
+    def tested_cutoff(self, Q: Floats, X: Floats, relevance: Relevance) -> str:
+        """Say what judged queries get that neither learned nor certified the cut-off."""
+        if self.cutoff_ is None:
+            return ""
+        judged = np.unique(relevance.query)
+        used = np.concatenate([self.learned_queries_, self.cutoff_queries_])
+        fresh = judged[~np.isin(row_digests(Q[judged]), used)]
+        if not len(fresh):
+            return "All queries of this report took part in this; test the cut-off on others."
+        mapped = self.transform_queries(Q), self.transform_documents(X)
+        at = np.array([self.cutoff_.value])
+        found = AnswerEvidence(*mapped, relevance.subset(fresh), cutoffs=at).figures(fresh >= 0)
+        text = answers_text({name: float(value[0]) for name, value in found.items()})
+        return f"{len(fresh)} queries of this report took no part in this: {text}"
 
     def answer(self, Q: ArrayLike, X: ArrayLike, k: int = 100) -> list[tuple[Floats, Ints]]:
         """Find the documents with a score at or above the cut-off, at most k.

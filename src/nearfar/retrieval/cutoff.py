@@ -29,6 +29,7 @@ one chosen for its precision would be chosen for its luck.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +44,7 @@ from nearfar.runtime.deadline import check_time
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Bools, Floats, Matrix, Vector
 from nearfar.verification.certified_thresholds import MORE, TargetNotCertifiedError, clopper_pearson
-from nearfar.verification.targets import Bound, parse_target
+from nearfar.verification.targets import Bound, parse_target, suggested
 
 # The most cut-offs that are tried.
 _CANDIDATES = 200
@@ -53,6 +54,8 @@ _MAX_ELEMENTS = 1 << 20
 _FEWEST_GROUPS = 3
 # Shares of queries with an answer at which the trials of a precision start.
 _STARTS = (0.2, 0.5)
+# Answers of a larger share of all documents are hardly worth having.
+_MUCH = 0.25
 # Cut-offs are this much below a score, relative to the largest: rounding differs between programs.
 _ROUNDING = 1e-6
 # Queries that lose everything and happen not to be among those seen. With one, graded losses with
@@ -119,15 +122,25 @@ class Cutoff:
             if (part := self.parts.get(name)) is not None:
                 weak = part[target.measure] < target.value
                 hint = f' Use answers="{name}" to certify {target} for these.' if weak else ""
-                lines.append(
-                    f"{part['n_queries']} {what}: recall {part['recall']:.3f}, precision "
-                    f"{part['precision']:.3f}, {part['size']:.1f} documents on average, no answer "
-                    f"for {100 * part['empty']:.1f} %.{hint}"
-                )
+                lines.append(f"{part['n_queries']} {what}: {answers_text(part)}{hint}")
         if (nothing := self.parts.get("nothing")) is not None:
             wrong = f"{100 * (1 - nothing['empty']):.1f} % wrongly get an answer."
             lines.append(f"{nothing['n_queries']} of them deserve nothing: {wrong}")
+        if self.parts["all"]["size"] > _MUCH * self.n_documents:
+            lines.append(
+                f"Answers are more than {100 * _MUCH:g} % of all documents: the scores hardly tell "
+                "which are relevant. A weaker target has smaller answers."
+            )
         return "\n".join(lines)
+
+
+def answers_text(part: dict[str, float]) -> str:
+    """Return the figures of some queries as a sentence."""
+    precision = f"{part['precision']:.{'3f' if part['precision'] >= 0.1 else '2g'}}"
+    return (
+        f"recall {part['recall']:.3f}, precision {precision}, {part['size']:.1f} documents on "
+        f"average, no answer for {100 * part['empty']:.1f} %."
+    )
 
 
 def search_target(target: object) -> Bound:
@@ -139,12 +152,15 @@ def search_target(target: object) -> Bound:
     >>> search_target("recall>=0.9")
     Bound(measure='recall', value=0.9)
     """
-    bound = parse_target(target)
-    if not isinstance(bound, Bound) or bound.measure == "fmr":
-        raise ValueError(
-            f'The target of a search is "recall>=P" or "precision>=P"; got {target!r}.'
-        )
-    return bound
+    with suppress(ValueError):
+        bound = parse_target(target)
+        if isinstance(bound, Bound) and bound.measure != "fmr":
+            return bound
+    hint = suggested(target)
+    raise ValueError(
+        'The target of a search is "recall>=P" or "precision>=P" with P between 0 and 1; got '
+        f"{target!r}.{hint * ('fmr' not in hint)}"
+    )
 
 
 class AnswerEvidence:
@@ -158,26 +174,36 @@ class AnswerEvidence:
         Judgements of the queries to count. Those without a relevant document deserve nothing.
     same_documents : bool, default=False
         Whether the documents asked for will be the same, so that queries are independent.
+    cutoffs : array, optional
+        By default those at which figures change, up to 200.
 
     Attributes
     ----------
     cutoffs : array of shape (n_cutoffs,)
-        In ascending order, up to the best score of a relevant document.
+        In ascending order, by default up to the best score of a relevant document.
     hits, sizes : array of shape (n_queries, n_cutoffs)
         Number of relevant documents, and of all, at a cut-off or above.
     n_relevant : array of shape (n_queries,)
     """
 
     def __init__(
-        self, Q: Floats, X: Floats, relevance: Relevance, *, same_documents: bool = False
+        self,
+        Q: Floats,
+        X: Floats,
+        relevance: Relevance,
+        *,
+        same_documents: bool = False,
+        cutoffs: Vector | None = None,
     ) -> None:
         queries, row = np.unique(relevance.query, return_inverse=True)
         row, document = row[relevance.relevant], relevance.document[relevance.relevant]
-        scores = np.einsum("ij,ij->i", Q[queries[row]], X[document]).astype(np.float64)
-        # Recall changes at scores of relevant documents, and precision between them, too.
-        ranks, ends = np.linspace(0, 1, _CANDIDATES // 2), (scores.min(), scores.max())
-        cutoffs = np.append(np.quantile(scores, ranks), np.linspace(*ends, _CANDIDATES // 2))
-        self.cutoffs = np.unique(cutoffs) - _ROUNDING * np.abs(scores).max()
+        if cutoffs is None:
+            scores = np.einsum("ij,ij->i", Q[queries[row]], X[document]).astype(np.float64)
+            # Recall changes at scores of relevant documents, and precision between them, too.
+            ranks, ends = np.linspace(0, 1, _CANDIDATES // 2), (scores.min(), scores.max())
+            cutoffs = np.append(np.quantile(scores, ranks), np.linspace(*ends, _CANDIDATES // 2))
+            cutoffs = np.unique(cutoffs) - _ROUNDING * np.abs(scores).max()
+        self.cutoffs = cutoffs
         self.n_documents, n = len(X), len(queries)
         self.n_relevant = np.bincount(row, minlength=n).astype(np.float64)
         starts = np.searchsorted(row, np.arange(n + 1))
