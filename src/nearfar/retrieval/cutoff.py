@@ -42,7 +42,7 @@ from scipy.stats import t as student
 from nearfar.retrieval.relevance import Relevance
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.threads import Threads
-from nearfar.typing import Bools, Floats, Matrix, Vector
+from nearfar.typing import Bools, Floats, Ints, Matrix, Vector
 from nearfar.verification.certified_thresholds import MORE, TargetNotCertifiedError, clopper_pearson
 from nearfar.verification.targets import Bound, parse_target, suggested
 
@@ -324,14 +324,20 @@ def choose_cutoff(
     )
 
 
+def _trials(evidence: AnswerEvidence, target: Bound) -> tuple[Ints, Ints]:
+    """Return the cut-offs in the order of their trials, and where in this order trials start."""
+    order = np.arange(len(evidence.cutoffs))
+    if target.measure == "recall":
+        return order, order[:1]
+    answered = (evidence.sizes[:, ::-1] > 0).mean(axis=0)
+    return order[::-1], np.searchsorted(answered, _STARTS)
+
+
 def _certified(
     evidence: AnswerEvidence, target: Bound, confidence: float
 ) -> tuple[int, float, float, float] | None:
     """Return the last cut-off that is certified, its figure, bound and effective number."""
-    order, starts = np.arange(len(evidence.cutoffs)), np.zeros(1, dtype=int)
-    if target.measure == "precision":
-        order = order[::-1]
-        starts = np.searchsorted((evidence.sizes[:, order] > 0).mean(axis=0), _STARTS)
+    order, starts = _trials(evidence, target)
     risks = np.arange(1, len(starts) + 1) / len(starts) * (1 - confidence)
     figure, bounds, effective = evidence.bounds(target, 1 - risks)
     found, parts = None, 0
@@ -347,10 +353,12 @@ def _certified(
 
 def _refusal(evidence: AnswerEvidence, target: Bound, confidence: float) -> TargetNotCertifiedError:
     """Say how many queries are needed if they are like these, and what these can certify."""
-    figure, _, effective = evidence.bounds(target, confidence)
+    order, starts = _trials(evidence, target)
+    places, each = order[np.minimum(starts, len(order) - 1)], 1 - (1 - confidence) / len(starts)
+    figure, _, effective = (values[places] for values in evidence.bounds(target, each))
     n, some = len(evidence.hits), effective > 0
     error, effective = 1 - figure[some], effective[some]
-    highs = ((more, clopper_pearson(error, more * effective, confidence)[1]) for more in MORE)
+    highs = ((more, clopper_pearson(error, more * effective, each)[1]) for more in MORE)
     needed = next(
         (math.ceil(more * n) for more, high in highs if (high <= target.error).any()), None
     )
