@@ -369,8 +369,8 @@ def _refusal(evidence: AnswerEvidence, target: Bound, confidence: float) -> Targ
     can = f" {strongest} can be certified." if strongest else ""
     return TargetNotCertifiedError(
         f"{target} cannot be certified with {100 * confidence:g} % confidence. {n} judged queries "
-        f"take no part in learning, of which those that share documents count less. Their best "
-        f"{best}: {give}choose a weaker target.{can}",
+        "take no part in learning, of which those that share documents count less. At the cut-offs "
+        f"tried first, their best {best}: {give}choose a weaker target.{can}",
         queries_needed=needed,
         strongest=strongest,
     )
