@@ -158,7 +158,7 @@ def draw(
         ):
             truth, judged = Truth(model, Q, X, fresh), relevance.subset(queries)
             try:
-                cutoff = model.set_cutoff(Q, X, judged, target).cutoff_
+                cutoff = model.set_cutoff(Q, X, judged, target, repeated=True).cutoff_
                 assert cutoff is not None
                 row[method] = truth.row(target, cutoff.value)
             except TargetNotCertifiedError as error:

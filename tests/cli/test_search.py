@@ -221,9 +221,12 @@ def test_a_target_certifies_a_cutoff(run: Any, document: Any, weights: Floats) -
         answers = adapter.answer(queries["Q"], documents["X"], k=50)
     assert len(Path("n.csv").read_text().splitlines()) == 1 + sum(len(d) for _, d in answers)
     none = sum(not len(found) for _, found in answers)
-    assert f"{none} of {N_QUERIES} queries get no answer" in result.stderr
+    assert (f"{none} of {N_QUERIES} queries get no answer" in result.stderr) == (none > 0)
+    assert f"Neighbours of {N_QUERIES} rows, at most 50 each, written" in result.stdout
     run("search-report", *INPUT, "--adapter", "a.safetensors")
-    assert "When is nothing returned?" in Path("d.html").read_text(encoding="utf-8")
+    page = Path("d.html").read_text(encoding="utf-8")
+    assert "When is nothing returned?" in page
+    assert "All queries of this report took part in this" in page
 
 
 def test_queries_without_an_answer_say_so(run: Any, weights: Floats) -> None:
@@ -247,6 +250,11 @@ def test_a_cutoff_is_written_for_unchanged_vectors(
     adapter = nearfar.RetrievalAdapter.load("a.safetensors")
     assert np.array_equal(adapter.W_, np.eye(len(weights)))
     assert len(adapter.learned_queries_) == 0
+    assert f"from {len(adapter.cutoff_queries_)} queries" in run("show", "a.safetensors").stdout
+    assert "not known" not in run("search-report", *INPUT, "--adapter", "a.safetensors").stderr
+    page = Path("d.html").read_text(encoding="utf-8")
+    fresh = N_QUERIES - len(adapter.cutoff_queries_)
+    assert f"{fresh} queries of this report took no part in this: recall" in page
     found = document("adapt", *given)
     assert found["outcome"] in ("same", "cannot tell", "worse")
     assert found["cutoff"]["bound"] >= 0.5

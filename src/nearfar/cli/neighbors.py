@@ -98,10 +98,13 @@ def neighbors(
     if np.isfinite(nearest.cutoff):
         n_answers = np.count_nonzero(nearest.values >= nearest.cutoff, axis=1)
         none, most = (np.count_nonzero(n_answers == each) for each in (0, number))
-        why = f"no score is {nearest.cutoff:.4g} or more."
-        more = f" {most} get {number} (--neighbors), and may have more." * bool(most)
-        note(f"{none} of {len(rows)} queries get no answer: {why}{more}")
-    content = f"Neighbours of {counted(len(rows), 'row')}, {number} each,"
+        of_all = f"of {len(rows)} queries get"
+        if none:
+            note(f"{none} {of_all} no answer: no score is {nearest.cutoff:.4g} or more.")
+        if most:
+            note(f"{most} {of_all} {number} answers (--neighbors), and may have more.")
+    each = f"{'at most ' * bool(np.isfinite(nearest.cutoff))}{number} each"
+    content = f"Neighbours of {counted(len(rows), 'row')}, {each},"
     if not deliver(nearest.frame(), save_as, content, json=json):
         _show(nearest, every=bool(row))
 

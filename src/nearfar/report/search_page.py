@@ -74,6 +74,8 @@ class SearchStudy:
         What to say at the top of the page.
     cutoff : Cutoff, optional
         Of the adapter.
+    tested : str
+        What the queries of the report get at the cut-off.
     """
 
     name: str
@@ -86,6 +88,7 @@ class SearchStudy:
     title: str = ""
     findings: Sequence[Note] = ()
     cutoff: Cutoff | None = None
+    tested: str = ""
 
 
 def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> None:
@@ -138,7 +141,7 @@ def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> Non
     if compared.adapted:
         sections.append(_changes(study))
     if study.cutoff is not None:
-        sections.append(_cutoff(study.cutoff))
+        sections.append(_cutoff(study.cutoff, study.tested))
     sections.append(Section("Appendix", "appendix", [*command, Facts(facts)]))
     page = render_page(
         study.title or study.name,
@@ -227,7 +230,7 @@ def _results(study: SearchStudy, change: Change) -> Query:
     return Query(shortened(change.text), neighbors)
 
 
-def _cutoff(cutoff: Cutoff) -> Section:
+def _cutoff(cutoff: Cutoff, tested: str) -> Section:
     """Return what is certified of a cut-off, and what others would return."""
     step = max(1, len(cutoff.curve["cutoff"]) // _SHOWN_POINTS)
     curve = {name: values[::step] for name, values in cutoff.curve.items()}
@@ -249,5 +252,6 @@ def _cutoff(cutoff: Cutoff) -> Section:
         f"The upright line is the certified cut-off, the dotted line the target, {cutoff.target}."
     )
     (figure,) = svgs(draw, caption, "cutoff")
-    blocks: list[Block] = [Text(str(cutoff).splitlines()), Figures([Figure(figure, caption)])]
+    text = Text([*str(cutoff).splitlines(), *filter(None, [tested])])
+    blocks: list[Block] = [text, Figures([Figure(figure, caption)])]
     return Section("When is nothing returned?", "cutoff", blocks)

@@ -112,8 +112,9 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
         apart. ``print(chosen_)`` writes sentences.
     cutoff_ : Cutoff or None
         With a target, what is certified: `answer` leaves out documents with lower scores.
-    learned_queries_, learned_documents_ : array of int
-        Digests of the queries that it was learned from, and of their relevant documents.
+    learned_queries_, learned_documents_, cutoff_queries_ : array of int
+        Digests of the queries that it was learned from, of their relevant documents, and of the
+        queries that certified the cut-off.
     provenance_ : Provenance or None
         When it was learned, by which version and from how much; None if an earlier file does not
         say.
@@ -228,13 +229,14 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
         learned = slice(None if self.learn else 0)
         self.learned_queries_ = row_digests(queries[relevance.queries[learned]])
         self.learned_documents_ = row_digests(documents[known[learned]])
-        digests = np.concatenate([self.learned_queries_, self.learned_documents_])
-        numbers = {"queries": len(self.learned_queries_), "documents": len(documents)}
-        self.provenance_: Provenance | None = Provenance.now(numbers, digests)
-        self.cutoff_ = None
+        self.cutoff_, self.cutoff_queries_ = None, np.empty(0, dtype=np.int64)
         if self.target is not None:
             with limited_threads(self.n_jobs):
-                self.set_cutoff(Q, X, calibration)
+                self.set_cutoff(Q, X, calibration, repeated=True)
+        n_queries = len(self.learned_queries_) or len(self.cutoff_queries_)
+        digests = self.learned_queries_, self.learned_documents_, self.cutoff_queries_
+        numbers = {"queries": n_queries, "documents": len(documents)}
+        self.provenance_: Provenance | None = Provenance.now(numbers, np.concatenate(digests))
         return self
 
     def _fit_html(self) -> str:
@@ -403,14 +405,16 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the adapter to one safetensors file, readable in any language.
 
-        Its arrays (float64) are W, and center and whitening if both tables are whitened; queries
-        and documents (int64) are digests of what it was learned from. Its metadata are "format",
+        Its arrays (float64) are W, and center and whitening if both tables are whitened; queries,
+        documents and cutoff_queries (int64) are digests of what it was learned from, and of what
+        certified the cut-off. Its metadata are "format",
         "version", "provenance", and in "state" the JSON of the parameters, of what held-out queries
         chose and of the cut-off.
         """
         check_is_fitted(self)
         arrays: dict[str, Array] = {"W": self.W_}
         arrays |= {"queries": self.learned_queries_, "documents": self.learned_documents_}
+        arrays["cutoff_queries"] = self.cutoff_queries_
         if self._whitening is not None:
             arrays |= {"center": self._whitening.center, "whitening": self._whitening.map}
         parameters = self.get_params()
@@ -467,6 +471,7 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
         none = np.empty(0)
         adapter.learned_queries_ = arrays.get("queries", none).astype(np.int64)
         adapter.learned_documents_ = arrays.get("documents", none).astype(np.int64)
+        adapter.cutoff_queries_ = arrays.get("cutoff_queries", none).astype(np.int64)
         adapter.history_ = History()
         adapter.n_features_in_ = len(adapter.W_)
         whitened = "whitening" in arrays

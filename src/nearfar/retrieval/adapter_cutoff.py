@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike
 from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_choice import Answers, Choice
 from nearfar.retrieval.adapter_export import AdapterExport
-from nearfar.retrieval.cutoff import AnswerEvidence, Cutoff, choose_cutoff, search_target
+from nearfar.retrieval.cutoff import (
+    AnswerEvidence,
+    Cutoff,
+    answers_text,
+    choose_cutoff,
+    search_target,
+)
 from nearfar.retrieval.ranking import search
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.unseen_documents import Split, unseen_folds
@@ -24,9 +30,9 @@ def set_aside(
 ) -> Split:
     """Return queries to learn from, and a random half of the judged ones to calibrate on.
 
-    Queries with equal vectors are on the same side. With "seen", only queries for documents that
-    are learned from calibrate; with "unseen", only queries for others do, and queries that share
-    documents with them are not learned from.
+    Queries may have equal vectors on both sides, as future ones do. With "seen", only queries for
+    documents that are learned from calibrate. With "unseen", only queries for others do; queries
+    that share documents or vectors with them are not learned from.
 
     Examples
     --------
@@ -39,13 +45,13 @@ def set_aside(
     [[0, 1], [2, 3]]
     """
     judged = np.unique(relevance.query)
-    code = np.unique(row_digests(Q[judged]), return_inverse=True)[1]
-    aside = random_state.permutation(code.max() + 1)[code] <= code.max() // 2
+    aside = random_state.permutation(len(judged)) <= (len(judged) - 1) // 2
     nothing = ~np.isin(judged, relevance.queries)
     learned = judged[~aside]
     if answers == "seen":
         aside &= nothing | relevance.sharing(judged, learned)
     elif answers == "unseen":
+        code = np.unique(row_digests(Q[judged]), return_inverse=True)[1]
         folds = unseen_folds(relevance, 2, random_state, groups=code[~nothing])
         if not folds:
             raise ValueError('All judged queries share documents; use answers="all" or "seen".')
@@ -62,6 +68,7 @@ class AdapterCutoff(AdapterExport):
     answers: Answers
     chosen_: Choice
     cutoff_: Cutoff | None
+    cutoff_queries_: Ints
     learned_queries_: Ints
     learned_documents_: Ints
 
@@ -81,7 +88,13 @@ class AdapterCutoff(AdapterExport):
         return ranking.scores, ranking.documents
 
     def set_cutoff(
-        self, Q: ArrayLike, X: ArrayLike, relevance: Relevance, target: str | None = None
+        self,
+        Q: ArrayLike,
+        X: ArrayLike,
+        relevance: Relevance,
+        target: str | None = None,
+        *,
+        repeated: bool = False,
     ) -> Self:
         """Certify a cut-off on queries that the adapter was not learned from, as `cutoff_`.
 
@@ -93,22 +106,27 @@ class AdapterCutoff(AdapterExport):
             Judged queries. Those with grades of 0 alone deserve nothing.
         target : str, optional
             "recall>=P" or "precision>=P"; by default the parameter.
+        repeated : bool, default=False
+            Whether some may have the vectors of queries that were learned from, because these were
+            asked again. By default, such queries are refused.
 
         Raises
         ------
         TargetNotCertifiedError
             If the queries cannot certify the target.
         """
-        bound = search_target(target or self.target)
+        bound, same = search_target(target or self.target), self.answers == "seen"
         queries, documents = checked_vectors(Q, X)
         relevance.check(len(queries), len(documents))
         judged, row = np.unique(relevance.query, return_inverse=True)
-        if np.isin(row_digests(queries[judged]), self.learned_queries_).any():
-            raise ValueError("The adapter was learned from some of these; a cut-off needs others.")
-        mapped, same = (
-            (self.transform_queries(Q), self.transform_documents(X)),
-            self.answers == "seen",
-        )
+        digests = row_digests(queries[judged])
+        n_known = np.count_nonzero(np.isin(digests, self.learned_queries_))
+        if n_known and not repeated:
+            raise ValueError(
+                f"The adapter was learned from {n_known} of these {len(judged)} queries; a "
+                "cut-off needs others. If they were asked again, set repeated=True."
+            )
+        mapped = self.transform_queries(Q), self.transform_documents(X)
         evidence = AnswerEvidence(*mapped, relevance, same_documents=same)
         parts = {}
         if self.chosen_.helps:
@@ -117,7 +135,23 @@ class AdapterCutoff(AdapterExport):
             seen = np.bincount(row, relevance.relevant & np.isin(relevance.document, known)) > 0
             parts = {"seen": seen, "unseen": ~seen & (evidence.n_relevant > 0)}
         self.cutoff_ = choose_cutoff(evidence, bound, parts)
+        self.cutoff_queries_ = digests
         return self
+
+    def tested_cutoff(self, Q: Floats, X: Floats, relevance: Relevance) -> str:
+        """Say what judged queries get that neither learned nor certified the cut-off."""
+        if self.cutoff_ is None:
+            return ""
+        judged = np.unique(relevance.query)
+        used = np.concatenate([self.learned_queries_, self.cutoff_queries_])
+        fresh = judged[~np.isin(row_digests(Q[judged]), used)]
+        if not len(fresh):
+            return "All queries of this report took part in this; test the cut-off on others."
+        mapped = self.transform_queries(Q), self.transform_documents(X)
+        at = np.array([self.cutoff_.value])
+        found = AnswerEvidence(*mapped, relevance.subset(fresh), cutoffs=at).figures(fresh >= 0)
+        text = answers_text({name: float(value[0]) for name, value in found.items()})
+        return f"{len(fresh)} queries of this report took no part in this: {text}"
 
     def answer(self, Q: ArrayLike, X: ArrayLike, k: int = 100) -> list[tuple[Floats, Ints]]:
         """Find the documents with a score at or above the cut-off, at most k.

@@ -262,7 +262,7 @@ def _not_learned_from(Q: Floats, relevance: Relevance, named: Mapping[str, Adapt
     learned = {
         name: getattr(adapter.estimator, "learned_queries_", np.empty(0))
         for name, adapter in named.items()
-        if isinstance(adapter, FrozenEstimator)
+        if isinstance(adapter, FrozenEstimator) and getattr(adapter.estimator, "learn", True)
     }
     if not learned:
         return relevance

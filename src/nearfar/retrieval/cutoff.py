@@ -18,18 +18,23 @@ that at the cut-off and that where the queries just meet the target. Losses that
 less than counts do, so that e may be below 1. As some may still lose everything, v is then at least
 what two more queries that lose everything would add.
 
-Cut-offs are tried from the one with the best bound towards larger answers (precision) or smaller
-ones (recall), up to the first that fails. Whoever passes the cut-off at which the target is just
-met must be certified there, so that trying many costs no confidence.
+Cut-offs are tried in a fixed order. For recall, they ascend from the lowest up to the first that
+fails. Precision may be lower at the highest scores, so that descending cut-offs have several starts
+(`_STARTS`), at shares of queries that get an answer. Each start has its part of the risk 1 -
+confidence; the cut-offs after it keep this up to the first that fails, and the next start adds its
+own (the fallback procedure of Wiens and Dmitrienko, 2005). The starts do not depend on judgements:
+one chosen for its precision would be chosen for its luck.
 """
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.stats import norm
 from scipy.stats import t as student
@@ -37,9 +42,9 @@ from scipy.stats import t as student
 from nearfar.retrieval.relevance import Relevance
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.threads import Threads
-from nearfar.typing import Bools, Floats, Matrix, Vector
+from nearfar.typing import Bools, Floats, Ints, Matrix, Vector
 from nearfar.verification.certified_thresholds import MORE, TargetNotCertifiedError, clopper_pearson
-from nearfar.verification.targets import Bound, parse_target
+from nearfar.verification.targets import Bound, parse_target, suggested
 
 # The most cut-offs that are tried.
 _CANDIDATES = 200
@@ -47,6 +52,10 @@ _CANDIDATES = 200
 _MAX_ELEMENTS = 1 << 20
 # With fewer independent groups of queries, their variance has one degree of freedom or none.
 _FEWEST_GROUPS = 3
+# Shares of queries with an answer at which the trials of a precision start.
+_STARTS = (0.2, 0.5)
+# Answers of a larger share of all documents are hardly worth having.
+_MUCH = 0.25
 # Cut-offs are this much below a score, relative to the largest: rounding differs between programs.
 _ROUNDING = 1e-6
 # Queries that lose everything and happen not to be among those seen. With one, graded losses with
@@ -113,15 +122,25 @@ class Cutoff:
             if (part := self.parts.get(name)) is not None:
                 weak = part[target.measure] < target.value
                 hint = f' Use answers="{name}" to certify {target} for these.' if weak else ""
-                lines.append(
-                    f"{part['n_queries']} {what}: recall {part['recall']:.3f}, precision "
-                    f"{part['precision']:.3f}, {part['size']:.1f} documents on average, no answer "
-                    f"for {100 * part['empty']:.1f} %.{hint}"
-                )
+                lines.append(f"{part['n_queries']} {what}: {answers_text(part)}{hint}")
         if (nothing := self.parts.get("nothing")) is not None:
             wrong = f"{100 * (1 - nothing['empty']):.1f} % wrongly get an answer."
             lines.append(f"{nothing['n_queries']} of them deserve nothing: {wrong}")
+        if self.parts["all"]["size"] > _MUCH * self.n_documents:
+            lines.append(
+                f"Answers are more than {100 * _MUCH:g} % of all documents: the scores hardly tell "
+                "which are relevant. A weaker target has smaller answers."
+            )
         return "\n".join(lines)
+
+
+def answers_text(part: dict[str, float]) -> str:
+    """Return the figures of some queries as a sentence."""
+    precision = f"{part['precision']:.{'3f' if part['precision'] >= 0.1 else '2g'}}"
+    return (
+        f"recall {part['recall']:.3f}, precision {precision}, {part['size']:.1f} documents on "
+        f"average, no answer for {100 * part['empty']:.1f} %."
+    )
 
 
 def search_target(target: object) -> Bound:
@@ -133,12 +152,15 @@ def search_target(target: object) -> Bound:
     >>> search_target("recall>=0.9")
     Bound(measure='recall', value=0.9)
     """
-    bound = parse_target(target)
-    if not isinstance(bound, Bound) or bound.measure == "fmr":
-        raise ValueError(
-            f'The target of a search is "recall>=P" or "precision>=P"; got {target!r}.'
-        )
-    return bound
+    with suppress(ValueError):
+        bound = parse_target(target)
+        if isinstance(bound, Bound) and bound.measure != "fmr":
+            return bound
+    hint = suggested(target)
+    raise ValueError(
+        'The target of a search is "recall>=P" or "precision>=P" with P between 0 and 1; got '
+        f"{target!r}.{hint * ('fmr' not in hint)}"
+    )
 
 
 class AnswerEvidence:
@@ -152,26 +174,36 @@ class AnswerEvidence:
         Judgements of the queries to count. Those without a relevant document deserve nothing.
     same_documents : bool, default=False
         Whether the documents asked for will be the same, so that queries are independent.
+    cutoffs : array, optional
+        By default those at which figures change, up to 200.
 
     Attributes
     ----------
     cutoffs : array of shape (n_cutoffs,)
-        In ascending order, up to the best score of a relevant document.
+        In ascending order, by default up to the best score of a relevant document.
     hits, sizes : array of shape (n_queries, n_cutoffs)
         Number of relevant documents, and of all, at a cut-off or above.
     n_relevant : array of shape (n_queries,)
     """
 
     def __init__(
-        self, Q: Floats, X: Floats, relevance: Relevance, *, same_documents: bool = False
+        self,
+        Q: Floats,
+        X: Floats,
+        relevance: Relevance,
+        *,
+        same_documents: bool = False,
+        cutoffs: Vector | None = None,
     ) -> None:
         queries, row = np.unique(relevance.query, return_inverse=True)
         row, document = row[relevance.relevant], relevance.document[relevance.relevant]
-        scores = np.einsum("ij,ij->i", Q[queries[row]], X[document]).astype(np.float64)
-        # Recall changes at scores of relevant documents, and precision between them, too.
-        ranks, ends = np.linspace(0, 1, _CANDIDATES // 2), (scores.min(), scores.max())
-        cutoffs = np.append(np.quantile(scores, ranks), np.linspace(*ends, _CANDIDATES // 2))
-        self.cutoffs = np.unique(cutoffs) - _ROUNDING * np.abs(scores).max()
+        if cutoffs is None:
+            scores = np.einsum("ij,ij->i", Q[queries[row]], X[document]).astype(np.float64)
+            # Recall changes at scores of relevant documents, and precision between them, too.
+            ranks, ends = np.linspace(0, 1, _CANDIDATES // 2), (scores.min(), scores.max())
+            cutoffs = np.append(np.quantile(scores, ranks), np.linspace(*ends, _CANDIDATES // 2))
+            cutoffs = np.unique(cutoffs) - _ROUNDING * np.abs(scores).max()
+        self.cutoffs = cutoffs
         self.n_documents, n = len(X), len(queries)
         self.n_relevant = np.bincount(row, minlength=n).astype(np.float64)
         starts = np.searchsorted(row, np.arange(n + 1))
@@ -205,8 +237,12 @@ class AnswerEvidence:
             "empty": (sizes == 0).mean(axis=0),
         }
 
-    def bounds(self, target: Bound, confidence: float) -> tuple[Vector, Vector, Vector]:
-        """Return the figure of a target by cut-off, its lower bound, and effective numbers."""
+    def bounds(self, target: Bound, confidence: ArrayLike) -> tuple[Vector, Vector, Vector]:
+        """Return the figure of a target by cut-off, its lower bound, and effective numbers.
+
+        The last two have a row for each confidence, if there are several.
+        """
+        confidence = np.asarray(confidence, dtype=np.float64)[..., None]
         recall = target.measure == "recall"
         total = np.broadcast_to(self.n_relevant[:, None], self.hits.shape) if recall else self.sizes
         counted = (total > 0).astype(np.float64)
@@ -221,9 +257,12 @@ class AnswerEvidence:
             unlucky = variance + (_UNLUCKY * (1 - error) / m) ** 2
             effect = np.maximum(variance, np.minimum(binomial, unlucky)) / binomial
             # Without losses, queries that share documents may all lose together.
-            effect = np.where(error * (1 - error) > 0, effect, m / groups)
+            some = error * (1 - error) > 0
+            effect = np.where(some, effect, m / groups)
             met = np.flatnonzero(figure >= target.value)
             just_met = effect[met[-1 if recall else 0]] if len(met) else 1.0
+            # For recall, the same queries count at all cut-offs and show how they lose.
+            effect = np.where(some | (not recall), effect, just_met)
             few = norm.ppf(confidence) / student.ppf(confidence, groups - 1)
             effective = m / np.maximum(effect, just_met) * few**2
             bound = 1 - clopper_pearson(error, effective, confidence)[1]
@@ -260,21 +299,18 @@ def choose_cutoff(
     TargetNotCertifiedError
         If the queries are too few to certify the target, or do not meet it.
     """
-    figure, bound, effective = evidence.bounds(target, confidence)
-    met, step = bound >= target.value, 1 if target.measure == "recall" else -1
-    place = int(np.argmax(bound))
-    if not met[place]:
+    found = _certified(evidence, target, confidence)
+    if found is None:
         raise _refusal(evidence, target, confidence)
-    while 0 <= place + step < len(met) and met[place + step]:
-        place += step
+    place, figure, bound, effective = found
     every = np.full(len(evidence.hits), True)
     named = {"all": every, **(parts or {}), "nothing": evidence.n_relevant == 0}
     return Cutoff(
         float(evidence.cutoffs[place]),
         str(target),
-        float(figure[place]),
-        float(bound[place]),
-        float(effective[place]),
+        figure,
+        bound,
+        effective,
         confidence,
         evidence.n_documents,
         {
@@ -288,26 +324,53 @@ def choose_cutoff(
     )
 
 
+def _trials(evidence: AnswerEvidence, target: Bound) -> tuple[Ints, Ints]:
+    """Return the cut-offs in the order of their trials, and where in this order trials start."""
+    order = np.arange(len(evidence.cutoffs))
+    if target.measure == "recall":
+        return order, order[:1]
+    answered = (evidence.sizes[:, ::-1] > 0).mean(axis=0)
+    return order[::-1], np.searchsorted(answered, _STARTS)
+
+
+def _certified(
+    evidence: AnswerEvidence, target: Bound, confidence: float
+) -> tuple[int, float, float, float] | None:
+    """Return the last cut-off that is certified, its figure, bound and effective number."""
+    order, starts = _trials(evidence, target)
+    risks = np.arange(1, len(starts) + 1) / len(starts) * (1 - confidence)
+    figure, bounds, effective = evidence.bounds(target, 1 - risks)
+    found, parts = None, 0
+    for trial, place in enumerate(order.tolist()):
+        parts += int(np.count_nonzero(starts == trial))
+        if parts and bounds[parts - 1, place] >= target.value:
+            at = parts - 1, place
+            found = place, float(figure[place]), float(bounds[at]), float(effective[at])
+        else:
+            parts = 0
+    return found
+
+
 def _refusal(evidence: AnswerEvidence, target: Bound, confidence: float) -> TargetNotCertifiedError:
     """Say how many queries are needed if they are like these, and what these can certify."""
-    figure, _, effective = evidence.bounds(target, confidence)
+    order, starts = _trials(evidence, target)
+    places, each = order[np.minimum(starts, len(order) - 1)], 1 - (1 - confidence) / len(starts)
+    figure, _, effective = (values[places] for values in evidence.bounds(target, each))
     n, some = len(evidence.hits), effective > 0
     error, effective = 1 - figure[some], effective[some]
-    highs = ((more, clopper_pearson(error, more * effective, confidence)[1]) for more in MORE)
+    highs = ((more, clopper_pearson(error, more * effective, each)[1]) for more in MORE)
     needed = next(
         (math.ceil(more * n) for more, high in highs if (high <= target.error).any()), None
     )
-    weaker = (
-        each for each in target.weaker if evidence.bounds(each, confidence)[1].max() >= each.value
-    )
+    weaker = (each for each in target.weaker if _certified(evidence, each, confidence) is not None)
     strongest = next(map(str, weaker), None)
     best = f"{target.measure} is {1 - error.min(initial=1.0):.3f}"
     give = f"give about {needed} such queries, or " if needed else ""
     can = f" {strongest} can be certified." if strongest else ""
     return TargetNotCertifiedError(
         f"{target} cannot be certified with {100 * confidence:g} % confidence. {n} judged queries "
-        f"take no part in learning, of which those that share documents count less. Their best "
-        f"{best}: {give}choose a weaker target.{can}",
+        "take no part in learning, of which those that share documents count less. At the cut-offs "
+        f"tried first, their best {best}: {give}choose a weaker target.{can}",
         queries_needed=needed,
         strongest=strongest,
     )

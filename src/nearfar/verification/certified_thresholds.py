@@ -365,7 +365,9 @@ def jackknife_variance(without: Floats) -> float:
     return float((n - 1) / n * ((values - values.mean()) ** 2).sum()) if n > 1 else math.inf
 
 
-def clopper_pearson(share: ArrayLike, n: ArrayLike, confidence: float) -> tuple[Vector, Vector]:
+def clopper_pearson(
+    share: ArrayLike, n: ArrayLike, confidence: float | Floats
+) -> tuple[Vector, Vector]:
     """Return bounds on a share, from below and from above, each with the confidence.
 
     Parameters
@@ -374,7 +376,7 @@ def clopper_pearson(share: ArrayLike, n: ArrayLike, confidence: float) -> tuple[
         Observed.
     n : float or array
         Number of independent cases, not necessarily an integer.
-    confidence : float
+    confidence : float or array
 
     Examples
     --------

@@ -147,11 +147,11 @@ def parse_target(target: object) -> Target:
     raise ValueError(
         'target must be "precision>=P", "fmr<=P" or "recall>=P" with P between 0 and 1, "eer", or '
         f'costs such as {{"false_match": 10, "false_non_match": 1}}; got {target!r}.'
-        f"{_suggested(target)}"
+        f"{suggested(target)}"
     )
 
 
-def _suggested(target: object) -> str:
+def suggested(target: object) -> str:
     """Say what a target that is nearly one may stand for."""
     parts = _NEARLY.fullmatch(str(target).strip().lower())
     measure = _OTHER_NAMES.get(parts[1], parts[1]) if parts else ""

@@ -306,8 +306,10 @@ class Adapted:
         if self.comparison is None:
             raise ValueError("A report needs the comparison.")
         facts = dict(self.facts or {})
+        tested, data = "", self.data
         if adapter and self.adapter is not None:
             facts["Adapter"] = f"{adapter}. {self.adapter.chosen_}"
+            tested = self.adapter.tested_cutoff(data.Q, data.X, data.relevance)
         study = SearchStudy(
             self.data.name,
             self.comparison,
@@ -319,6 +321,7 @@ class Adapted:
             title,
             tuple(self.notes),
             self.cutoff,
+            tested,
         )
         write_search_report(path, study)
 
