@@ -281,7 +281,7 @@ class SearchComparison(ResultsTable[SearchResult]):
         sums = one.shared @ (difference - difference.mean())
         # Residuals are too small, as the mean is that of the same groups.
         few = max(m - 1, 1) / m / max(1 - 1 / groups, 1e-9)
-        variance = NDCG.gain_noise * max(few * float(sums @ sums) / m, float(difference.var())) / m
+        variance = max(few * float(sums @ sums) / m, NDCG.gain_noise * float(difference.var())) / m
         n = min(m, int(np.count_nonzero(asked)))
         return Observed(float(difference.mean()), variance + 1 / n**2, round(groups))
 
