@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from nearfar import Metric, Pairs, RetrievalAdapter, Triplets, gate
+from nearfar import Metric, Pairs, Relevance, RetrievalAdapter, Triplets, gate
 from nearfar.metrics.learned_from import save_learned
 from nearfar.retrieval import JudgedRanking, search
 from nearfar.tables import Table
@@ -130,6 +130,13 @@ def test_two_directions_that_are_alike_may_be_chance(adapters):
     assert found.n == 102
     with pytest.raises(ValueError, match="learned from 3 of these 103 queries"):
         gate(*pair, 2 * Q, X, relevance=RELEVANCE.subset(np.arange(17, 120)))
+
+
+def test_directions_in_the_plane_are_alike_by_chance(tmp_path):
+    X, Q = np.random.default_rng(0).normal(size=(2, 600, 2))
+    first, last = (Relevance(rows, rows) for rows in (np.arange(400), np.arange(400, 600)))
+    RetrievalAdapter(cv=None, max_iter=1).fit(Q, X, first).save(tmp_path / "new")
+    assert gate("untouched", tmp_path / "new", Q, X, relevance=last).n == 200
 
 
 def test_queries_of_zeros_are_no_other_queries(tmp_path):

@@ -235,10 +235,10 @@ def direction_digests(X: Floats) -> Ints:
 def known_rows(X: Floats, exact: Ints, directions: Ints) -> Bools:
     """Tell which rows have digests that are stored, with another length or precision if several do.
 
-    A row of zeros is no other row.
+    A row of zeros is no other row, and there are too few directions in the plane or in space.
     """
     alike = np.isin(direction_digests(X), directions) & X.any(axis=1)
-    several = np.count_nonzero(alike) > max(_CHANCE, _CHANCE_SHARE * len(X))
+    several = X.shape[1] > 3 and np.count_nonzero(alike) > max(_CHANCE, _CHANCE_SHARE * len(X))
     return (np.isin(row_digests(X), exact) & X.any(axis=1)) | (alike & several)
 
 
