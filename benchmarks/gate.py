@@ -8,6 +8,8 @@ searches; further tables of the same size, as votes depend on it; further pairs.
 as better or worse if it makes a practical difference (`gains.smallest_gain`), and as the same
 otherwise.
 
+Queries of a gate of few documents are all for fifteen of them. The truth is that of all documents.
+
 The gate is also asked about data of which a tenth was learned from, and must refuse.
 
     python benchmarks/gate.py [--toy]
@@ -39,6 +41,7 @@ CHANGES = ("more", "fewer", "others", "little noise", "much noise")
 NOISE = {"little noise": 0.1, "much noise": 0.4}
 TABLES = ("letter", "optdigits", "adult", "waveform")
 DRAWS = 20
+FEW_DOCUMENTS = 15
 K = 3
 OUTCOMES = {"better": 0, "same": 3, "cannot tell": 3, "worse": 4}
 Row = dict[str, Any]
@@ -73,12 +76,26 @@ def judged(
 
 
 def searches(
-    name: str, number: int, Q: Array, X: Array, relevance: Relevance, sizes: tuple[int, int]
+    name: str,
+    number: int,
+    Q: Array,
+    X: Array,
+    relevance: Relevance,
+    sizes: tuple[int, int],
+    *,
+    few: bool = False,
 ) -> Iterator[Row]:
     """Compare adapters; `sizes` are of a quarter to learn from, and of the gate."""
     rng = np.random.default_rng([5, number])
     order = rng.permutation(relevance.queries)
     unit, n_gate = sizes
+    if few:
+        # Each query has one document, and popular ones are more likely to be among the first.
+        answer = relevance.document[order[8 * unit :]]
+        documents = list(dict.fromkeys(answer.tolist()))[:FEW_DOCUMENTS]
+        asked = np.isin(answer, documents)
+        order[8 * unit :] = order[8 * unit :][np.argsort(~asked, kind="stable")]
+        n_gate = min(n_gate, int(asked.sum()))
     parts = order[: 8 * unit], order[8 * unit : 8 * unit + n_gate], order[8 * unit + n_gate :]
 
     def learn(n: int, which: int) -> RetrievalAdapter:
@@ -192,6 +209,14 @@ def measure(draws: int, n: int, folder: Path | None) -> Iterator[Row]:
         yield from searches(
             "searches, generated", draw, *generated_searches(draw, n), (n // 60, n // 20)
         )
+        if draw < 0.6 * draws:
+            yield from searches(
+                "searches, few documents",
+                100 + draw,
+                *generated_searches(100 + draw, n),
+                (n // 60, n // 20),
+                few=True,
+            )
         for pairs in (False, True):
             name = f"{'pairs' if pairs else 'rows'}, generated"
             data = generated_rows(draw, n)

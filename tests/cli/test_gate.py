@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -44,7 +46,25 @@ def test_overlap_is_refused(run, versions):
     options = ["--queries", "q.npz", "--documents", "d.npz", "--qrels", "seen.txt"]
     message = run("gate", *versions, *options, code=2).stderr
     assert "plain.safetensors was learned from 5 of these 105 queries (15, 16, 17 and 2" in message
-    assert "leave them out" in message
+    assert "leave them out (--leave-out-learned), or give other queries" in message
+    result = run("gate", *versions, *options, "--leave-out-learned")
+    assert result.stdout.startswith("Compared on 100 searches. Better:")
+    assert "a version was learned from 5 queries, which are left out" in result.stderr
+
+
+def test_columns_and_judgements_of_searches(run, fail, versions):
+    """Errors name these options."""
+    frame = {"id": [str(row) for row in range(120)], "a": Q, "b": -Q}
+    pl.DataFrame(frame).write_parquet("q.parquet")
+    frame = {"id": [str(row) for row in range(len(X))], "a": X}
+    pl.DataFrame(frame).write_parquet("d.parquet")
+    with Path("qrels.txt").open("a") as file:
+        file.write("900 0 1 1\n")
+    options = ["--queries", "q.parquet", "--documents", "d.parquet", "--qrels", "qrels.txt"]
+    assert "--vector" in fail("gate", *versions, *options)
+    assert "--ignore-unknown" in fail("gate", *versions, *options, "--vector", "a")
+    said = run("gate", *versions, *options, "--vector", "a", "--ignore-unknown").stdout
+    assert said.startswith("Compared on 100 searches. Better:")
 
 
 def test_either_searches_or_a_table(fail, versions):
@@ -94,4 +114,4 @@ def test_a_file_that_does_not_know_its_rows(run, folder):
     options = ["--table", "iris.csv", "--pairs", "pairs.csv", "--drop", "species,name"]
     result = run("gate", "new.safetensors", "new.safetensors", *options, code=3)
     assert "it is not known which rows the old version learned from" in result.stderr
-    assert "AUC" in result.stdout
+    assert "Compared on 300 pairs. The same: no pair differs." in result.stdout

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from nearfar.comparison.gains import expected_gains, observe_rows
 from nearfar.evaluate.measures import NDCG
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, SearchComparison, SearchResult, search
-from nearfar.retrieval.unseen_documents import unseen_folds
+from nearfar.retrieval.unseen_documents import document_weights, unseen_folds
 from nearfar.runtime.notes import collecting_notes
 from nearfar.typing import Array
 from retrieval.problems import topic_search
@@ -147,7 +148,37 @@ def test_the_interval_of_an_adapter_that_is_not_fitted_again_is_that_of_the_quer
         found = compare_retrieval(Q, X, relevance, FrozenEstimator(lucky), score="cosine")
     observed = observe_rows(found.difference(found["adapted"]), NDCG.gain_noise)
     loss = 1 - found.verdict.before
-    assert [found.gains["adapted"]] == expected_gains([observed], loss, NDCG.spreads)
+    expected = expected_gains([observed], loss, NDCG.spreads)[0]
+    assert astuple(found.gains["adapted"]) == pytest.approx(astuple(expected))
+
+
+@pytest.mark.parametrize(
+    ("n_documents", "each", "least"), [(15, 1, 0.9), (60, 5, 0.5)], ids=["apart", "connected"]
+)
+def test_the_variance_of_fixed_adapters_is_that_of_queries_that_share_documents(
+    n_documents: int, each: int, least: float
+) -> None:
+    """Gains of documents are drawn, and a query has the sum of its own, so that truth is known.
+
+    Where all queries are connected, the variance may be too small, but there is not one group.
+    """
+    rng, n = np.random.default_rng(0), 150
+    first = rng.integers(n_documents, size=n)
+    document = (first[:, None] + np.arange(each)).ravel() % n_documents
+    shared = document_weights(Relevance(np.repeat(np.arange(n), each), document))
+    ranking = search(np.eye(n), np.eye(n), 1)
+
+    def result(values: Array) -> SearchResult:
+        return SearchResult("", ranking, {"nDCG@10": values}, shared=shared)
+
+    untouched = result(np.zeros(n))
+    found = SearchComparison([untouched], folds=None, headroom=1.0, n_documents=n_documents)
+    gains = [shared.T @ rng.normal(size=n_documents) for _ in range(1000)]
+    observed = [found._observed(result(values), untouched) for values in gains]
+    truth = float(np.mean([each.gain**2 for each in observed]))
+    variance = np.mean([each.variance for each in observed]) - 1 / n_documents**2
+    assert least < variance / truth < 1.1
+    assert observed[0].n == pytest.approx(1 / truth, rel=0.15)
 
 
 def test_the_interval_of_a_fit_is_wider_if_folds_agree_by_chance() -> None:
@@ -202,7 +233,7 @@ def test_queries_that_an_adapter_was_learned_from_are_not_judged(tmp_path: Path)
         np.testing.assert_array_equal(found.queries, np.arange(40, 80))
         # Topics of the other queries are their own, so that no document was seen.
         assert found.verdict.seen is None
-        again = Q + 1e-3
+        again = Q + 0.1
         assert compare_retrieval(again, X, relevance, frozen).verdict.seen.n_queries == 40
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from nearfar import Metric, Pairs, RetrievalAdapter, Triplets, gate
+from nearfar import Metric, Pairs, Relevance, RetrievalAdapter, Triplets, gate
 from nearfar.metrics.learned_from import save_learned
 from nearfar.retrieval import JudgedRanking, search
 from nearfar.tables import Table
@@ -66,7 +66,7 @@ def test_a_version_is_not_better_than_itself(adapters, tmp_path):
     for new in (adapters["helpful"], again):
         found = gate_searches(adapters["helpful"], new)
         assert (found.outcome, found.before) == ("same", found.after)
-        assert "Keep the old version." in found.headline
+        assert found.headline == "The same: no search differs."
 
 
 def test_few_searches_cannot_tell(adapters):
@@ -96,6 +96,68 @@ def test_queries_that_were_learned_from_are_refused(adapters, tmp_path, which):
     with pytest.raises(ValueError, match=message):
         gate_searches(files["plain"], files["helpful"])
     assert gate_searches(files["plain"], files["helpful"], JUDGED[3:]).n == 97
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        lambda Q: Q.astype(np.float16),
+        lambda Q: 3 * Q,
+        lambda Q: Q / np.linalg.norm(Q, axis=1, keepdims=True),
+        lambda Q: Q.round(6),
+    ],
+    ids=["float16", "scaled", "unit length", "rounded"],
+)
+def test_queries_that_were_stored_in_another_way_are_refused(adapters, stored):
+    relevance = RELEVANCE.subset(np.arange(10, 120))
+    pair = adapters["plain"], adapters["helpful"]
+    with pytest.raises(ValueError, match=r"plain was learned from (8|9|10) of these 110 queries"):
+        gate(*pair, stored(Q), X, relevance=relevance)
+    # Others are told apart, and so are files that know only the exact vectors.
+    assert gate(*pair, stored(Q), X, relevance=RELEVANCE.subset(JUDGED)).n == 100
+    for file in pair:
+        adapter = RetrievalAdapter.load(file)
+        adapter.learned_directions_ = np.empty(0, dtype=np.int64)
+        adapter.save(file)
+    assert gate(*pair, stored(Q), X, relevance=relevance).n == 110
+    with pytest.raises(ValueError, match="plain was learned from 10 of these 110 queries"):
+        gate(*pair, Q, X, relevance=relevance)
+
+
+def test_two_directions_that_are_alike_may_be_chance(adapters):
+    pair = adapters["plain"], adapters["helpful"]
+    found = gate(*pair, 2 * Q, X, relevance=RELEVANCE.subset(np.arange(18, 120)))
+    assert found.n == 102
+    with pytest.raises(ValueError, match="learned from 3 of these 103 queries"):
+        gate(*pair, 2 * Q, X, relevance=RELEVANCE.subset(np.arange(17, 120)))
+
+
+def test_directions_in_the_plane_are_alike_by_chance(tmp_path):
+    X, Q = np.random.default_rng(0).normal(size=(2, 600, 2))
+    first, last = (Relevance(rows, rows) for rows in (np.arange(400), np.arange(400, 600)))
+    RetrievalAdapter(cv=None, max_iter=1).fit(Q, X, first).save(tmp_path / "new")
+    assert gate("untouched", tmp_path / "new", Q, X, relevance=last).n == 200
+
+
+def test_queries_of_zeros_are_no_other_queries(tmp_path):
+    empty = Q.copy()
+    empty[[0, 30]] = 0
+    adapter = RetrievalAdapter(cv=None, max_iter=1, score="dot")
+    adapter.fit(empty, X, RELEVANCE.subset(LEARNED)).save(tmp_path / "new")
+    judged = RELEVANCE.subset(JUDGED)
+    assert gate("untouched", tmp_path / "new", empty, X, relevance=judged).n == 100
+
+
+def test_queries_that_were_learned_from_are_left_out(adapters, tmp_path):
+    files = adapters | {"helpful": save_adapter(tmp_path / "h", HELPFUL, np.arange(17, 23))}
+    pair = files["plain"], files["helpful"]
+    found = gate_searches(*pair, np.arange(10, 120), leave_out_learned=True)
+    alone = gate_searches(*pair, JUDGED[3:])
+    assert (found.n, found.before, found.after) == (97, alone.before, alone.after)
+    text = "A version was learned from 13 queries, which are left out."
+    assert text in [note.text for note in found.notes]
+    with pytest.raises(ValueError, match=r"Only 17 queries are left .* give at least 20"):
+        gate_searches(*pair, np.arange(10, 40), leave_out_learned=True)
 
 
 def test_a_file_that_does_not_say_what_it_learned_from(adapters, tmp_path):
@@ -182,6 +244,30 @@ def test_rows_that_were_learned_from_are_refused(metrics):
         gate(*metrics, table=table, pairs=pairs)
     # Rows that are in no pair take no part.
     assert gate(*metrics, table=table, pairs=Pairs([[0, 1], [2, 3]], [True, False])).n == 2
+
+
+def test_rows_that_were_learned_from_are_left_out(metrics):
+    y = np.digitize(SIGNAL, [-0.5, 0.5])
+    table = np.concatenate([ROWS, ROWS[:2] + 10])
+    found = gate(*metrics, table=table, label=np.r_[y, y[:2]], leave_out_learned=True)
+    alone = gate(*metrics, table=ROWS, label=y)
+    assert (found.n, found.before, found.after) == (300, alone.before, alone.after)
+    assert [note.text for note in found.notes] == [
+        "A version was learned from 2 rows, which are left out."
+    ]
+    index = np.arange(60).reshape(-1, 2)
+    similar = np.arange(30) % 2 == 0
+    pairs = Pairs(np.r_[index, [[60, 301], [300, 61]]], np.r_[similar, True, False])
+    found = gate(*metrics, table=table, pairs=pairs, leave_out_learned=True)
+    alone = gate(*metrics, table=table, pairs=Pairs(index, similar))
+    assert (found.n, found.before, found.after) == (30, alone.before, alone.after)
+    with pytest.raises(ValueError, match="Only 19 pairs are left"):
+        gate(*metrics, table=table, pairs=pairs.take(np.arange(11, 32)), leave_out_learned=True)
+
+
+def test_rows_that_do_not_differ(metrics):
+    found = gate(metrics[0], metrics[0], table=ROWS[:5], label=[0, 1, 0, 1, 1], n_neighbors=1)
+    assert (found.outcome, found.headline) == ("same", "The same: no row differs.")
 
 
 def test_data_of_the_other_kind(metrics, adapters):

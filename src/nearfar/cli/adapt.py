@@ -86,14 +86,8 @@ class SearchOptions:
     text: Annotated[
         str | None, typer.Option(help="Column of texts [default: text, if there is one].")
     ] = None
-    vector: Annotated[
-        str | None,
-        typer.Option(help="Column of vectors [default: the only one, or all columns of numbers]."),
-    ] = None
-    ignore_unknown: Annotated[
-        bool,
-        typer.Option("--ignore-unknown", help="Leave out judgements of ids that have no vector."),
-    ] = False
+    vector: options.SearchVector = None
+    ignore_unknown: options.IgnoreUnknown = False
     side: Annotated[
         Side, typer.Option(help="Adapt queries only, so that documents stay as indexed, or both.")
     ] = Side.query

@@ -142,7 +142,7 @@ OPTION_GROUPS = {
     "with",
     "Decision": "threshold criterion max-fpr target confidence prevalence level",
     "Testing and time": "budget dry-run checkpoint folds neighbors split seed classifiers "
-    "only-if-significant comparison",
+    "only-if-significant comparison leave-out-learned",
     "Input and output": "out to rows row queries as-vector documents results index dialect table "
     "mapped run-out json title export replay answers save report",
     "Server": "host port browser",

@@ -33,28 +33,36 @@ def gate(
     triplets: options.TripletsPath = None,
     pairs: options.PairsPath = None,
     ids: options.Id = None,
+    vector: options.SearchVector = None,
+    ignore_unknown: options.IgnoreUnknown = False,
     drop: options.Drop = None,
     results: Annotated[int, typer.Option(min=1, help="Number of results that count.")] = 10,
     neighbors: options.BestNeighbors = None,
+    leave_out_learned: Annotated[
+        bool,
+        typer.Option("--leave-out-learned", help="Leave out data that a version was learned from."),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Say whether a new version is better than the old one, on data that neither has seen.
 
     Adapters need --queries, --documents and --qrels; metrics need --table with --label, --triplets
-    or --pairs. Data that a version was learned from are refused. The exit code is 0 if the new
-    version is better, 3 if it is the same or cannot be told, and 4 if it is worse.
+    or --pairs. Data that a version was learned from are refused, unless you say
+    --leave-out-learned. The exit code is 0 if the new version is better, 3 if it is the same or
+    cannot be told, and 4 if it is worse.
     """
     searched = [queries, documents, qrels]
     if None in searched if table is None else any(searched):
         raise UserError("Give --queries, --documents and --qrels for adapters, or only --table.")
     reading: dict[str, Any] = {"ids": ids}
     if table is None:
-        reading["qrels"] = qrels
+        reading |= {"qrels": qrels, "vector": vector, "ignore_unknown": ignore_unknown}
     else:
         reading |= {"label": label, "numbers": numbers, "drop": drop}
         reading["triplets"] = judgement_source(triplets, "triplets")
         reading["pairs"] = judgement_source(pairs, "pairs")
     settings: Any = {"k": results, "n_neighbors": neighbors}
+    settings["leave_out_learned"] = leave_out_learned
     found = gate_versions(old, new, queries, documents, table=table, **settings, **reading)
     show_result(found, json=json)
     if not found.helps:

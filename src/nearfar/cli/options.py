@@ -58,6 +58,16 @@ VectorColumn = Annotated[
         help="For adapters and bridges: column of vectors [default: the only one with lists].",
     ),
 ]
+SearchVector = Annotated[
+    str | None,
+    typer.Option(
+        "--vector", help="Column of vectors [default: the only one, or all columns of numbers]."
+    ),
+]
+IgnoreUnknown = Annotated[
+    bool,
+    typer.Option("--ignore-unknown", help="Leave out judgements of ids that have no vector."),
+]
 GivenMetric = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Report on this metric file instead of learning a metric."),

@@ -24,7 +24,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold
 
-from nearfar.metrics.learned_from import row_digests
+from nearfar.metrics.learned_from import known_rows, row_digests
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.adapter_choice import Answers
@@ -32,7 +32,13 @@ from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.results import UNTOUCHED, SearchComparison, SearchResult, scored
-from nearfar.retrieval.unseen_documents import Split, few_unseen, held_out_groups, unseen_folds
+from nearfar.retrieval.unseen_documents import (
+    Split,
+    document_weights,
+    few_unseen,
+    held_out_groups,
+    unseen_folds,
+)
 from nearfar.retrieval.vectors import checked_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.parameters import (
@@ -174,11 +180,14 @@ def compare_retrieval(
     seen = np.concatenate([relevance.sharing(test, train) for train, test in splits])
     seen = _for_known_documents(X, relevance, named) if fixed else seen
     group = held_out_groups(relevance, splits)
+    # The columns are in the order of the queries of adapters that were learned before.
+    weights = document_weights(relevance) if fixed else None
 
     def results(some: Bools, *, grouped: bool) -> list[SearchResult]:
         rows = np.flatnonzero(some)[np.argsort(queries[some])]
         groups = group[rows] if grouped else None
         held_out = None if fixed else fold[rows]
+        shared = None if weights is None or grouped else weights[:, rows]
         return [
             scored(
                 name,
@@ -187,6 +196,7 @@ def compare_retrieval(
                 seconds.get(name, 0.0),
                 groups,
                 held_out,
+                shared,
             )
             for name, each in rankings.items()
         ]
@@ -259,18 +269,19 @@ def _common(named: Mapping[str, Adapter], parameter: str, default: Any) -> Any:
 
 def _not_learned_from(Q: Floats, relevance: Relevance, named: Mapping[str, Adapter]) -> Relevance:
     """Leave out the queries that adapters were learned from which are not fitted again."""
+    kinds = ("learned_queries_", "learned_directions_")
     learned = {
-        name: getattr(adapter.estimator, "learned_queries_", np.empty(0))
+        name: [getattr(adapter.estimator, kind, np.empty(0, dtype=np.int64)) for kind in kinds]
         for name, adapter in named.items()
         if isinstance(adapter, FrozenEstimator) and getattr(adapter.estimator, "learn", True)
     }
     if not learned:
         return relevance
-    if unknown := [name for name, digests in learned.items() if not len(digests)]:
+    if unknown := [name for name, (digests, _) in learned.items() if not len(digests)]:
         who = "the adapter" if len(learned) == 1 else " and ".join(unknown)
         note(f"it is not known which queries {who} learned from.", warning=True)
     queries = relevance.queries
-    known = np.isin(row_digests(Q[queries]), np.concatenate(list(learned.values())))
+    known = np.any([known_rows(Q[queries], *digests) for digests in learned.values()], axis=0)
     if known.all():
         raise ValueError(
             "The adapter was learned from all of these queries, so that they cannot tell whether "

@@ -50,6 +50,8 @@ class SearchResult:
         Queries of a group vary together; None if they are independent.
     folds : array of shape (n_queries,) or None
         The fold in which each query was held out. None if the adapters were learned before.
+    shared : sparse array of shape (n_documents, n_queries) or None
+        For adapters that were learned before, `document_weights`: what queries have in common.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class SearchResult:
     seconds: float = 0.0
     groups: Ints | None = None
     folds: Ints | None = None
+    shared: Any = None
 
     @property
     def means(self) -> dict[str, float]:
@@ -265,8 +268,22 @@ class SearchComparison(ResultsTable[SearchResult]):
         return one.counted(self.measure) - other.counted(self.measure)
 
     def _observed(self, one: SearchResult, other: SearchResult) -> Observed:
-        """How much better one search is than another, on the same queries."""
-        return observe_rows(self._difference(one, other), NDCG.gain_noise)
+        """How much better one search is than another, on the same queries.
+
+        Queries that share documents count less, as for a cut-off (`retrieval.cutoff`), and it is
+        one more document on which searches differ that few documents may not show.
+        """
+        difference = self._difference(one, other)
+        if one.shared is None:
+            return observe_rows(difference, NDCG.gain_noise)
+        m, asked = len(difference), np.asarray(one.shared.sum(axis=1))
+        groups = m**2 / float(asked @ asked)
+        sums = one.shared @ (difference - difference.mean())
+        # Residuals are too small, as the mean is that of the same groups.
+        few = max(m - 1, 1) / m / max(1 - 1 / groups, 1e-9)
+        variance = max(few * float(sums @ sums) / m, NDCG.gain_noise * float(difference.var())) / m
+        n = min(m, int(np.count_nonzero(asked)))
+        return Observed(float(difference.mean()), variance + 1 / n**2, round(groups))
 
     def _of_one_fit(self, result: SearchResult, expected: Gain) -> Gain:
         """Widen the interval of an expected gain to that of one adapter learned from all queries.
@@ -550,9 +567,10 @@ def scored(
     seconds: float = 0.0,
     groups: Ints | None = None,
     folds: Ints | None = None,
+    shared: Any = None,
 ) -> SearchResult:
     """Measure a search; the main measure is nDCG@k."""
     depth = judged.ranking.documents.shape[1]
     searches = JudgedSearches(judged, k, depth)
     values = {measure.name: measure.function(searches) for measure in search_measures(k, depth)}
-    return SearchResult(name, judged.ranking, values, seconds, groups, folds)
+    return SearchResult(name, judged.ranking, values, seconds, groups, folds, shared)

@@ -8,6 +8,8 @@ out queries together with all others for the same documents.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
@@ -109,3 +111,23 @@ def document_groups(relevance: Relevance) -> Ints:
     shape = (len(relevance.queries), int(document.max()) + 1)
     graph = sparse.csr_array((np.ones(len(query)), (query, document)), shape=shape)
     return np.asarray(connected_components(graph @ graph.T, directed=False)[1])
+
+
+def document_weights(relevance: Relevance) -> Any:
+    """Return 1 / sqrt(number of its relevant documents) for each document and judged query.
+
+    Sums of products over documents are the correlations of queries in `retrieval.cutoff`.
+
+    Examples
+    --------
+    >>> from nearfar import Relevance
+    >>> from nearfar.retrieval.unseen_documents import document_weights
+    >>> weights = document_weights(Relevance([0, 1, 2, 2], [0, 0, 0, 1])).toarray()
+    >>> (weights.T @ weights).round(2)
+    array([[1.  , 1.  , 0.71],
+           [1.  , 1.  , 0.71],
+           [0.71, 0.71, 1.  ]])
+    """
+    query = np.searchsorted(relevance.queries, relevance.query[relevance.relevant])
+    weight = 1 / np.sqrt(np.bincount(query))[query]
+    return sparse.csr_array((weight, (relevance.document[relevance.relevant], query)))

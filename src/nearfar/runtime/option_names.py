@@ -16,6 +16,7 @@ _PARAMETERS = {
     "no-comparison": "comparison=False",
     "id": "ids",
     "classes": "numbers=False",
+    "leave-out-learned": "leave_out_learned=True",
     "impute none": "impute=False",
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import compress
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,24 +20,27 @@ from sklearn.frozen import FrozenEstimator
 from nearfar.comparison.compared_methods import baseline_metrics
 from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.comparison.scoring import score_distance, score_numbers
-from nearfar.comparison.verdict import EVEN, categorise_change
+from nearfar.comparison.verdict import EVEN, Category, categorise_change
 from nearfar.comparison.verdict_wording import described, search_headline
 from nearfar.constraints import Pairs, Triplets
 from nearfar.evaluate.measures import HeldOutJudgements, measure_of
 from nearfar.evaluate.overlap import OverlappingJudgements
-from nearfar.metrics.learned_from import row_digests, stored_digests
+from nearfar.metrics.learned_from import known_rows, row_digests, stored_digests
 from nearfar.metrics.metric import Metric
 from nearfar.retrieval import RetrievalAdapter, SearchComparison, compare_retrieval
 from nearfar.retrieval.results import UNTOUCHED, SearchResult, SearchVerdict
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.runtime.notes import Note, collecting_notes, note
+from nearfar.runtime.option_names import option
 from nearfar.tables.reader import listed
 from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
-from nearfar.typing import Vector
+from nearfar.typing import Bools, Ints, Vector
 from nearfar.workflow.prediction_table import best_neighbors
 
 _OLD, _NEW = "the old version", "the new version"
+# With fewer searches, rows or judgements left, there is hardly anything to go by.
+_FEWEST = 20
 _GOALS = {"labels": "classification", "numbers": "regression"}
 
 
@@ -49,6 +53,7 @@ def gate(
     table: object = None,
     k: int = 10,
     n_neighbors: int | None = None,
+    leave_out_learned: bool = False,
     **reading: Any,
 ) -> Gated:
     """Say whether a new version is better than the old one, on data that neither has seen.
@@ -69,6 +74,9 @@ def gate(
         Number of results that count.
     n_neighbors : int, optional
         Neighbours that vote. By default, as many as the file of each metric says.
+    leave_out_learned : bool, default=False
+        Whether queries or rows that a version was learned from are left out. By default, they are
+        refused.
     **reading
         Where judgements are, for `read_search`: qrels, relevance, ids, vector, ignore_unknown. What
         is known of rows, for `read_table`: label, pairs or triplets, ids, drop, numbers.
@@ -81,7 +89,7 @@ def gate(
     Raises
     ------
     ValueError
-        If a version was learned from some of the data.
+        If a version was learned from some of the data, or from all but a few of them.
 
     Examples
     --------
@@ -104,9 +112,10 @@ def gate(
         raise ValueError("Give queries and documents for adapters, or a table for metrics.")
     with collecting_notes() as notes:
         if table is None:
-            found = _gate_searches(files, read_search(queries, documents, **reading), k)
+            data = read_search(queries, documents, **reading)
+            found = _gate_searches(files, data, k, leave_out_learned)
         else:
-            found = _gate_rows(files, table, n_neighbors, reading)
+            found = _gate_rows(files, table, n_neighbors, leave_out_learned, reading)
     return replace(found, notes=tuple(notes))
 
 
@@ -150,35 +159,46 @@ class Gated(SearchVerdict):
         return f"Compared on {self.n} {self.cases}. {self.headline}"
 
 
-def _gate_searches(files: Mapping[str, Path], data: SearchInput, k: int) -> Gated:
+def _gate_searches(files: Mapping[str, Path], data: SearchInput, k: int, leave_out: bool) -> Gated:
     adapters = {name: RetrievalAdapter.load(file) for name, file in files.items()}
     queries = data.relevance.queries
-    for name, adapter in adapters.items():
-        known = queries[np.isin(row_digests(data.Q[queries]), adapter.learned_queries_)]
-        _refuse(files[name], [data.query_ids[row] for row in known], len(queries), "queries")
+    known = {
+        files[name]: known_rows(data.Q[queries], each.learned_queries_, each.learned_directions_)
+        for name, each in adapters.items()
+    }
+    learned = _learned(known, [data.query_ids[row] for row in queries], "queries", leave_out)
+    queries = queries[~learned]
+    _check_left(learned, len(queries), "queries")
+    relevance = data.relevance.subset(queries)
     frozen = {name: FrozenEstimator(adapter) for name, adapter in adapters.items()}
     settings: Any = {"k": k, "score": adapters[_NEW].score, "answers": "all"}
-    found = compare_retrieval(data.Q, data.X, data.relevance, frozen, **settings)
+    found = compare_retrieval(data.Q, data.X, relevance, frozen, **settings)
 
     def two(results: Iterable[SearchResult]) -> list[SearchResult]:
         named = {result.name: result for result in results}
         return [named[_OLD if _OLD in named else UNTOUCHED], named[_NEW]]
 
-    verdict = SearchComparison(
+    compared = SearchComparison(
         two(found.values()),
         folds=None,
         headroom=found.headroom,
         n_documents=found.n_documents,
         parts={which: two(results) for which, results in found.parts.items()},
         prior_mean=0.0,
-    ).verdict
-    return Gated(**vars(verdict), n=len(queries))
+    )
+    gated = Gated(**vars(compared.verdict), n=len(queries))
+    return gated if compared.difference(compared.adapted[0]).any() else _unchanged(gated)
 
 
 def _gate_rows(
-    files: Mapping[str, Path], source: object, n_neighbors: int | None, reading: Mapping[str, Any]
+    files: Mapping[str, Path],
+    source: object,
+    n_neighbors: int | None,
+    leave_out: bool,
+    reading: Mapping[str, Any],
 ) -> Gated:
     tried: dict[str, tuple[Metric, Table, int]] = {}
+    known: dict[Path, Bools] = {}
     for name, file in files.items():
         metric = Metric.load(file)
         rows = read_table(source, metric=metric, required=True, **reading)
@@ -187,13 +207,19 @@ def _gate_rows(
             judged = np.unique(rows.supervision.index)
         if not len(stored):
             note(f"it is not known which rows {name} learned from.", warning=True)
-        known = judged[np.isin(row_digests(rows.X[judged]), stored)]
-        _refuse(file, list(map(str, rows.row_names(known))), len(judged), "rows")
+        known[file] = np.isin(row_digests(rows.X[judged]), stored)
         tried[name] = metric, rows, n_neighbors or best_neighbors(file, rows)
+    learned = _learned(known, list(map(str, rows.row_names(judged))), "rows", leave_out)
+    tried = {
+        name: (metric, _without(rows, judged[learned]), votes)
+        for name, (metric, rows, votes) in tried.items()
+    }
     _, rows, votes = tried[_NEW]
     if _OLD not in files:
         tried |= {name: (metric, rows, votes) for name, metric in baseline_metrics(rows.X).items()}
     measure, overlap = measure_of(_GOALS.get(rows.kind, rows.kind)), None
+    cases, left = "rows" if rows.y is not None else rows.kind, rows.supervision
+    _check_left(learned, 0 if left is None else len(left), cases)
     if isinstance(rows.supervision, Triplets | Pairs):
         overlap = OverlappingJudgements.of(rows.supervision, row_groups=rows.groups)
     compared = compare_losses(
@@ -209,7 +235,6 @@ def _gate_rows(
     category = categorise_change(losses[0] - losses[1], gain.probability, harm)
     before, after = map(measure.value, losses)
     figures = f"{measure.label} {measure.write(before)} -> {measure.write(after)}"
-    cases = "rows" if overlap is None else rows.kind
     words: Any = {"unseen": False, "old": described(old), "cases": cases}
     words["write_gain"] = measure.write_gain
     better = gain.probability >= EVEN and losses[1] < losses[0]
@@ -217,7 +242,23 @@ def _gate_rows(
     facts |= {"harm": harm, "cases": cases, "n": int((~np.isnan(new.losses[measure.name])).sum())}
     headline = search_headline(category, _NEW, figures, gain, harm, **words)
     facts |= {"recommended": _NEW if better else old.name, "method": _NEW, "reference": old.name}
-    return Gated(category=category, headline=headline, **asdict(gain), **facts)
+    gated = Gated(category=category, headline=headline, **asdict(gain), **facts)
+    alike = np.array_equal(old.losses[measure.name], new.losses[measure.name], equal_nan=True)
+    return _unchanged(gated) if alike else gated
+
+
+def _unchanged(gated: Gated) -> Gated:
+    """Say that no case differs."""
+    case = {"searches": "search"}.get(gated.cases, gated.cases[:-1])
+    return replace(gated, category=Category.SAME, headline=f"The same: no {case} differs.")
+
+
+def _without(rows: Table, learned: Ints) -> Table:
+    """Leave out rows that were learned from, and judgements of them."""
+    if isinstance(rows.supervision, Triplets | Pairs):
+        kept = ~np.isin(rows.supervision.index, learned).any(axis=1)
+        return replace(rows, supervision=rows.supervision.take(kept))
+    return rows.take(np.setdiff1d(np.arange(len(rows)), learned)) if len(learned) else rows
 
 
 def _losses(metric: Metric, rows: Table, n_neighbors: int) -> Vector:
@@ -234,10 +275,27 @@ def _losses(metric: Metric, rows: Table, n_neighbors: int) -> Vector:
     return found.losses[measure.name]
 
 
-def _refuse(file: Path, known: Sequence[str], n: int, what: str) -> None:
-    """Refuse data that a version was learned from."""
-    if known:
+def _learned(
+    known: Mapping[Path, Bools], names: Sequence[str], what: str, leave_out: bool
+) -> Bools:
+    """Return which queries or rows to leave out as versions were learned from them, or refuse."""
+    for file, each in known.items():
+        some = list(compress(names, each))
+        if some and not leave_out:
+            raise ValueError(
+                f"{file} was learned from {len(some)} of these {len(names)} {what} "
+                f"({listed(some, 3)}), so that they cannot tell which version is better; leave "
+                f"them out ({option('leave-out-learned')}), or give other {what}."
+            )
+    learned = np.any(list(known.values()), axis=0)
+    if n := int(learned.sum()):
+        note(f"a version was learned from {n} {what}, which are left out.", warning=True)
+    return np.asarray(learned)
+
+
+def _check_left(learned: Bools, n: int, cases: str) -> None:
+    if learned.any() and n < _FEWEST:
         raise ValueError(
-            f"{file} was learned from {len(known)} of these {n} {what} ({listed(known, 3)}), so "
-            f"that they cannot tell which version is better; leave them out, or give other {what}."
+            f"Only {n} {cases} are left without those that a version was learned from; give at "
+            f"least {_FEWEST}."
         )
