@@ -91,7 +91,7 @@ def difference(task: Task, line: Line, allowed: float | None = None) -> str:
     By default rounding may change one test row, or a hundredth of a point of triplets. If nothing
     is allowed, the number of iterations is compared, too.
     """
-    settings, again = runner.measure(task, line["run"])
+    ((settings, again),) = runner.measure([task], line["run"])
     name = f"{' '.join(task.key)}, run {line['run']}"
     if settings["data"] != line["data"]:
         return f"{name}: the data have changed."
@@ -100,7 +100,7 @@ def difference(task: Task, line: Line, allowed: float | None = None) -> str:
     if allowed == 0 and again["iterations"] != line["iterations"]:
         return f"{name}: stored {line['iterations']} iterations, now {again['iterations']}."
     if allowed is None:
-        allowed = 0.01 if task.measure == "triplets" else 100 / line["n"][1] + 1e-9
+        allowed = 0.01 if task.measure.startswith("triplets") else 100 / line["n"][1] + 1e-9
     if abs(again["value"] - line["value"]) <= allowed:
         return ""
     return f"{name}: stored {line['value']:.4f}, now {again['value']:.4f}."

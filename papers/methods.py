@@ -87,13 +87,20 @@ class Neighbors:
     def triplet_accuracy(self, X: Array, y: Array) -> float:
         """Share of all triplets of labelled rows in the right order; ties count half."""
         D = self.metric.distances(X) ** 2 if isinstance(self.metric, Metric) else self._form(X)
-        right = total = 0.0
-        for anchor in range(len(X)):
-            near, far = y == y[anchor], y != y[anchor]
-            near[anchor] = False
-            scores = triplet_scores(np.subtract.outer(D[anchor, far], D[anchor, near]).ravel())
-            right, total = right + float(scores.sum()), total + scores.size
-        return right / total
+        return ordered_triplets(D, y)
+
+    def by_votes(self) -> Distance:
+        """Return neighbours under the sum H of thresholded weak models in place of M."""
+        votes = self.metric.votes
+
+        def distances(X: Array, Z: Array) -> Array:
+            H = np.zeros((len(X), len(Z)))
+            terms = zip(votes.directions, votes.alphas, votes.thresholds, strict=True)
+            for v, alpha, threshold in terms:
+                H += alpha * (np.subtract.outer(X @ v, Z @ v) ** 2 >= threshold)
+            return H
+
+        return Distance(distances, self.X, self.y)
 
     def _form(self, X: Array) -> Array:
         Y = X @ self.metric.matrix
@@ -113,6 +120,21 @@ class Distance:
         """Vote of the nearest training rows."""
         rows, y = shuffled(self.X, self.y, order_of_ties(self.X, k))
         return in_parts(lambda part: vote(self.distances(part, rows), y, k), X)
+
+    def triplet_accuracy(self, X: Array, y: Array) -> float:
+        """Share of all triplets of labelled rows in the right order; ties count half."""
+        return ordered_triplets(self.distances(X, X), y)
+
+
+def ordered_triplets(D: Array, y: Array) -> float:
+    """Return the share of all triplets in the right order in a table of distances."""
+    right = total = 0.0
+    for anchor in range(len(y)):
+        near, far = y == y[anchor], y != y[anchor]
+        near[anchor] = False
+        scores = triplet_scores(np.subtract.outer(D[anchor, far], D[anchor, near]).ravel())
+        right, total = right + float(scores.sum()), total + scores.size
+    return right / total
 
 
 def nearest(X: Array, y: Array, queries: Array, k: int, seed: int = 0) -> Array:
@@ -202,20 +224,56 @@ class Stages:
         return min(float((model.predict(X, k) != y).mean()) for model in self.models)
 
 
+def kept_stages(number: int) -> list[int]:
+    """Return the iterations whose metrics are tested: the first ones, each tenth, and the last."""
+    first, tenth = range(min(EACH_STAGE, number)), range(9, number, 10)
+    return sorted({*first, *tenth, number - 1})
+
+
 def staged(name: str) -> Callable[..., Fitted]:
-    """Return a method that keeps the metrics of the first iterations and of each tenth."""
+    """Return a method that keeps the metrics of some iterations."""
 
     def fit(X: Array, y: Array, parameters: Mapping[str, Any], run: int) -> Fitted:
         estimator = getattr(nearfar, name)(**parameters).set_params(random_state=run)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             metrics = list(estimator.fit(X, y).staged_metrics())
-        kept = {*range(min(EACH_STAGE, len(metrics))), *range(9, len(metrics), 10)}
-        models = tuple(Neighbors(metrics[i], X, y) for i in sorted({*kept, len(metrics) - 1}))
+        models = tuple(Neighbors(metrics[i], X, y) for i in kept_stages(len(metrics)))
         return Fitted(Stages(models), estimator.n_iter_, estimator.history_.stopped)
 
     fit.learner = name  # type: ignore[attr-defined]
     return fit
+
+
+def validated(name: str) -> Callable[..., Fitted]:
+    """Return a method whose number of iterations is chosen on a fifth of the training rows.
+
+    The first of the equally good ones counts. The fit to all training rows has as many.
+    """
+
+    def fit(X: Array, y: Array, parameters: Mapping[str, Any], run: int) -> Fitted:
+        k = parameters["n_neighbors"]
+        settings = {each: value for each, value in parameters.items() if each != "n_neighbors"}
+        seen, held_out = fifth(y, run)
+        stages = staged(name)(X[seen], y[seen], settings, run)
+        errors = [
+            int((model.predict(X[held_out], k) != y[held_out]).sum())
+            for model in stages.model.models
+        ]
+        number = 1 + kept_stages(stages.iterations)[int(np.argmin(errors))]
+        fitted = learner(name)(X, y, {**settings, "max_iter": number}, run)
+        return replace(fitted, stopped=f"validation; {number} iterations")
+
+    fit.learner = name  # type: ignore[attr-defined]
+    return fit
+
+
+def fifth(y: Array, run: int) -> tuple[Array, Array]:
+    """Return the rows to learn from and a fifth to choose by, with the classes in proportion."""
+    parts = StratifiedShuffleSplit(1, test_size=0.2, random_state=run)
+    _, counts = np.unique(y, return_counts=True)
+    seen, held_out = next(parts.split(y, y if counts.min() > 1 else np.zeros(len(y))))
+    return seen, held_out
 
 
 def tuned(
@@ -224,9 +282,7 @@ def tuned(
     """Return a method that chooses parameters by 3-NN on a fifth of the training rows."""
 
     def fit(X: Array, y: Array, parameters: Mapping[str, Any], run: int) -> Fitted:
-        _, counts = np.unique(y, return_counts=True)
-        parts = StratifiedShuffleSplit(1, test_size=0.2, random_state=run)
-        seen, held_out = next(parts.split(X, y if counts.min() > 1 else np.zeros(len(y))))
+        seen, held_out = fifth(y, run)
         best: tuple[float, Mapping[str, Any]] = (-1.0, {})
         for values in product(*grid.values()):
             tried = {**parameters, **dict(zip(grid, values, strict=True))}
@@ -287,6 +343,7 @@ LEARNERS = (
     "MaxMarginMetric",
     "MixtureNCA",
     "PSDBoost",
+    "FrobMetric",
     "RCA",
     "DCA",
     "NCA",
@@ -299,6 +356,8 @@ EACH_STAGE = 20
 COSTS = (0.001, 0.01, 0.1, 1.0, 10.0)
 SLACKS = {"gamma": (0.01, 0.1, 1.0, 10.0)}
 """The values of ITML's slack that MetricBoost's paper tries."""
+MARGINS = {"nu": (0.03, 0.1, 0.3, 0.6)}
+"""Values of PSDBoost's nu; the same paper tries four values of C = 1 / (nu m)."""
 DOUBLE = {"cap": (2.0, 10.0), "margin_tol": (0.03, 0.3), "independence": (0.01, 1.0)}
 """Values of DRMetric's alpha, eta and lambda; the paper prints none."""
 
@@ -319,7 +378,6 @@ METHODS: dict[str, Callable[..., Fitted]] = {
             "MMC": ("all pairs", "5 % of pairs"),
             "MetricBoost": ("0.5 % of triplets", "rows of T3"),
             "BoostMetric": ("0.5 % of triplets", "triplets of T3"),
-            "PSDBoost": ("0.5 % of triplets",),
         }.items()
         for kind in kinds
     },
@@ -328,6 +386,10 @@ METHODS: dict[str, Callable[..., Fitted]] = {
         for kind in ("all pairs", "5 % of pairs")
     },
     "BoostMetric, staged": staged("BoostMetric"),
+    "BoostMetric, validated": validated("BoostMetric"),
+    "PSDBoost, 0.5 % of triplets, tuned": tuned(
+        learner("PSDBoost", KINDS["0.5 % of triplets"]), MARGINS
+    ),
     "SVM, tuned": tuned_svm,
     "DRMetric, tuned": tuned(learner("DRMetric"), DOUBLE),
 }
@@ -343,10 +405,14 @@ def all_parameters(method: str, parameters: Mapping[str, Any]) -> dict[str, str]
         return {key: str(value) for key, value in SVC(**parameters).get_params().items()}
     if name is None:
         return {}
-    found = getattr(nearfar, name)(**parameters).get_params()
+    chosen_by = (
+        {"n_neighbors": str(parameters["n_neighbors"])} if "n_neighbors" in parameters else {}
+    )
+    given = {key: value for key, value in parameters.items() if key != "n_neighbors"}
+    found = getattr(nearfar, name)(**given).get_params()
     # No table has more training rows than are all learned from, whatever `max_rows` is.
     told = {k: str(value) for k, value in found.items() if k not in ("random_state", "max_rows")}
-    return told | {key: f"one of {values}" for key, values in grid.items()}
+    return told | chosen_by | {key: f"one of {values}" for key, values in grid.items()}
 
 
 CHOOSING = ("choice", "held_out", "scale")

@@ -28,7 +28,7 @@ import sklearn
 import nearfar
 from papers.cells import Cell, published
 from papers.methods import all_parameters, code_of
-from papers.task import Array, Task
+from papers.task import BY_VOTES, Array, Task
 
 FOLDER = Path(__file__).parent / "results"
 SAME_CODE = FOLDER / "same_code.jsonl"
@@ -75,7 +75,8 @@ def _code_digest(source: str) -> str:
 def described(task: Task) -> Line:
     """Return all that a result of the task depends on, but for machine and versions."""
     rule: Line = {}
-    if task.measure in ("error", "accuracy", "least error") and not task.method.startswith("SVM"):
+    kind = task.measure.removesuffix(BY_VOTES)
+    if kind in ("error", "accuracy", "least error") and not task.method.startswith("SVM"):
         rule = {"vote": VOTE} if task.n_neighbors > 1 else {}
         if task.n_neighbors == 1 or task.method in WITHOUT_METRIC:
             rule["ties"] = TIES

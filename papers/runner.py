@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from papers import results
 from papers.methods import METHODS
-from papers.task import Array, Table, Task
+from papers.task import BY_VOTES, Array, Table, Task
 from papers.verdicts import BASELINES
 
 FIRST_RUNS = 10
@@ -26,39 +27,55 @@ FIRST_RUNS = 10
 
 
 def measure(
-    task: Task, run: int, longest: float | None = None
-) -> tuple[results.Line, results.Line]:
-    """Do one run of a task; return its settings and its line.
+    tasks: Sequence[Task], run: int, longest: float | None = None
+) -> list[tuple[results.Line, results.Line]]:
+    """Do one run of tasks that share a fit; return the settings and the line of each.
 
-    A run of more than `longest` seconds of CPU time raises TimeoutError.
+    Seconds are those of the processor. More than `longest` of them raise TimeoutError.
     """
+    first = tasks[0]
     # Rows are prepared inside: with two threads BLAS gives other principal components.
     with threadpool_limits(1), _limited(longest):
-        X, y, train, test = task.rows(run)
-        start = time.perf_counter()
-        fitted = METHODS[task.method](X[train], y[train], task.parameters, run)
-        fit_seconds = time.perf_counter() - start
-        if task.measure == "seconds":
-            outcome = {"value": fit_seconds}
-        elif task.measure == "least error":
-            share = fitted.model.least_error(X[test], y[test], task.n_neighbors)
-            outcome = {"value": 100 * share}
-        elif task.measure == "triplets":
-            outcome = {"value": 100 * fitted.model.triplet_accuracy(X[test], y[test])}
-        else:
-            predicted = np.asarray(fitted.model.predict(X[test], task.n_neighbors))
-            outcome = _counted(task, run, predicted, y[test])
-        seconds = time.perf_counter() - start
-    return results.settings_of(task), {
-        "run": run,
-        **outcome,
-        "split": results.digest(train.tobytes(), test.tobytes()),
-        "n": [len(train), len(test)],
-        "iterations": fitted.iterations,
-        "stopped": fitted.stopped,
-        "fit_seconds": round(fit_seconds, 4),
-        "seconds": round(seconds, 4),
-    }
+        X, y, train, test = first.rows(run)
+        start = time.process_time()
+        fitted = METHODS[first.method](X[train], y[train], first.parameters, run)
+        fit_seconds = time.process_time() - start
+        found = []
+        for task in tasks:
+            start = time.process_time()
+            outcome = _outcome(task, run, fitted.model, X[test], y[test], fit_seconds)
+            line = {
+                "run": run,
+                **outcome,
+                "split": results.digest(train.tobytes(), test.tobytes()),
+                "n": [len(train), len(test)],
+                "iterations": fitted.iterations,
+                "stopped": fitted.stopped,
+                "fit_seconds": round(fit_seconds, 4),
+                "seconds": round(fit_seconds + time.process_time() - start, 4),
+            }
+            found.append((results.settings_of(task), line))
+    return found
+
+
+def _outcome(
+    task: Task, run: int, model: Any, X: Array, y: Array, fit_seconds: float
+) -> results.Line:
+    kind, k = task.measure.removesuffix(BY_VOTES), task.n_neighbors
+    if kind != task.measure:
+        model = model.by_votes()
+    if kind == "seconds":
+        return {"value": fit_seconds}
+    if kind == "least error":
+        return {"value": 100 * model.least_error(X, y, k)}
+    if kind == "triplets":
+        return {"value": 100 * model.triplet_accuracy(X, y)}
+    predicted = np.asarray(model.predict(X, k))
+    errors = int((predicted != y).sum())
+    share = 100 * errors / len(y)
+    outcome: results.Line = {"value": share if kind == "error" else 100 - share, "errors": errors}
+    labels = results.packed(predicted, run)
+    return outcome | ({"predicted": labels} if labels else {})
 
 
 @contextmanager
@@ -76,14 +93,6 @@ def _limited(longest: float | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-
-
-def _counted(task: Task, run: int, predicted: Array, y: Array) -> results.Line:
-    errors = int((predicted != y).sum())
-    share = 100 * errors / len(y)
-    outcome: results.Line = {"value": share if task.measure == "error" else 100 - share}
-    labels = results.packed(predicted, run)
-    return outcome | {"errors": errors} | ({"predicted": labels} if labels else {})
 
 
 def missing(tasks: Iterable[Task], folder: Path = results.FOLDER) -> list[tuple[Task, int]]:
@@ -111,6 +120,19 @@ def missing(tasks: Iterable[Task], folder: Path = results.FOLDER) -> list[tuple[
                 key = (run >= FIRST_RUNS, rank(task), run // FIRST_RUNS, cost)
                 waiting.append((key, task, run))
     return [(task, run) for _, task, run in sorted(waiting, key=lambda each: each[0])]
+
+
+def by_fit(waiting: Iterable[tuple[Task, int]]) -> list[tuple[list[Task], int]]:
+    """Return runs grouped by the fit that they share, in the order of the first of each.
+
+    Readings that differ in the number of neighbours or in what is measured need one fit.
+    """
+    found: dict[str, tuple[list[Task], int]] = {}
+    for task, run in waiting:
+        given = results.all_parameters(task.method, task.parameters)
+        name = results.digest(repr(task.table), repr(task.split), task.method, given, run)
+        found.setdefault(name, ([], run))[0].append(task)
+    return list(found.values())
 
 
 def rank(task: Task) -> int:
@@ -161,31 +183,32 @@ def run_all(
     Ctrl-C ends it. Runs in work are lost then, and lines that were written stay. A task with a run
     of more than `longest` seconds of CPU time is left.
     """
-    start, done = time.monotonic(), 0
+    start, done, fits = time.monotonic(), 0, by_fit(waiting)
     slow: set[tuple[str, str, str]] = set()
-    queue = (each for each in waiting if each[0].key not in slow)
-    running: dict[Future[tuple[results.Line, results.Line]], Task] = {}
+    queue = (each for each in fits if each[0][0].key not in slow)
+    running: dict[Future[list[tuple[results.Line, results.Line]]], list[Task]] = {}
     context, own = get_context("spawn"), (os.getpid(),)
     with ProcessPoolExecutor(n_jobs, context, initializer=_end_with, initargs=own) as pool:
         try:
             while True:
                 while len(running) < n_jobs and time.monotonic() - start < budget:
-                    task, run = next(queue, (None, 0))
-                    if task is None:
+                    tasks, run = next(queue, ([], 0))
+                    if not tasks:
                         break
-                    running[pool.submit(measure, task, run, longest)] = task
+                    running[pool.submit(measure, tasks, run, longest)] = tasks
                 if not running:
                     return done
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    task = running.pop(future)
+                    tasks = running.pop(future)
                     try:
-                        results.append(*future.result(), folder)
+                        for settings, line in future.result():
+                            results.append(settings, line, folder)
                     except Exception as error:
                         if isinstance(error, TimeoutError):
-                            slow.add(task.key)
-                        show(f"{' '.join(task.key)}: {error}")
-                    done += 1
+                            slow.add(tasks[0].key)
+                        show(f"{' '.join(tasks[0].key)}: {error}")
+                    done += len(tasks)
                 passed = time.monotonic() - start
                 left = passed / done * (len(waiting) - done)
                 show(f"{done} of {len(waiting)} runs, {passed:.0f} s, about {left:.0f} s to go")

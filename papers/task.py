@@ -99,6 +99,9 @@ def _checksum(name: str, sample: int | None) -> str:
     return hashlib.sha256(np.ascontiguousarray(X).tobytes() + y.tobytes()).hexdigest()[:16]
 
 
+BY_VOTES = " by votes"
+"""Ends the name of a measure that takes thresholded weak models for a distance, not M."""
+
 OTHER = 1000
 """Added to the number of a run where a second table must not have the splits of the first."""
 
@@ -226,7 +229,8 @@ class Task:
     parameters : mapping of str to object
         Of the method, beyond its defaults.
     measure : {"error", "least error", "accuracy", "triplets", "seconds"}
-        "least error" is that of the iteration with the fewest wrong test rows.
+        "least error" is that of the iteration with the fewest wrong test rows. "accuracy" and
+        "triplets" may end in `BY_VOTES`.
     n_neighbors : int
     """
 
