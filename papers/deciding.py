@@ -14,7 +14,16 @@ import numpy as np
 
 from papers.runner import FIRST_RUNS
 from papers.task import Folds, OtherSplit, PerClass, RandomSplit, Task
-from papers.verdicts import Key, Outcome, chosen, limit, own_width
+from papers.verdicts import (
+    BASELINES,
+    Key,
+    Outcome,
+    bound,
+    compared,
+    headline,
+    own_width,
+    printed_runs,
+)
 
 MOST_RUNS = 200
 SPARE = 1.1
@@ -24,14 +33,14 @@ SPARE = 1.1
 def deciding(tasks: Iterable[Task], found: dict[Key, Outcome]) -> list[tuple[Task, int]]:
     """Return the runs to add, of the cells that need the least time first.
 
-    Only the reading whose baselines agree best counts, as in the table of totals. Cells with a
-    verdict from fewer than ten runs are completed too.
+    Only the literal and the single reading of a paper count, as in the totals. Cells with fewer
+    runs than printed, or than ten, are completed too.
     """
-    best = chosen(found)
+    told = {(paper, name) for each in headline(found).values() for paper, name in each.items()}
     waiting = []
     for task in tasks:
-        outcome = best.get((task.cell, task.variant))
-        if outcome is None or outcome.reading != task.reading or not outcome.lines:
+        outcome = found.get(task.key)
+        if outcome is None or not outcome.lines or (outcome.cell.paper, task.reading) not in told:
             continue
         done = {line["run"] for line in outcome.lines}
         runs = [run for run in range(wanted(task, outcome)) if run not in done]
@@ -41,14 +50,14 @@ def deciding(tasks: Iterable[Task], found: dict[Key, Outcome]) -> list[tuple[Tas
 
 
 def wanted(task: Task, outcome: Outcome) -> int:
-    """Return how many runs a task should have."""
-    drawn = isinstance(task.split, RandomSplit | OtherSplit | Folds | PerClass) and task.runs > 1
-    n = len(outcome.lines)
-    if outcome.word == "protocol unknown":
+    """Return how many runs a task should have: as many as printed, ten at least."""
+    cell, n = outcome.cell, len(outcome.lines)
+    least = min(max(printed_runs(cell) or 0, FIRST_RUNS), task.runs)
+    if outcome.stale or n < least:
+        return least
+    word = compared(outcome) if cell.method in BASELINES[cell.paper] else outcome.word
+    if word != "undecided":
         return n
-    if outcome.stale or n < FIRST_RUNS:
-        return min(FIRST_RUNS, task.runs)
-    if outcome.word != "undecided":
-        return n
+    drawn = isinstance(task.split, RandomSplit | OtherSplit | Folds | PerClass)
     most = max(MOST_RUNS, task.runs) if drawn else task.runs
-    return min(most, ceil(SPARE * n * (own_width(outcome) / limit(outcome)) ** 2))
+    return min(most, ceil(SPARE * n * (own_width(outcome) / bound(cell)) ** 2))

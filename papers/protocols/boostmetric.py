@@ -173,7 +173,7 @@ def _own(row: str, reading: str) -> Iterator[Task]:
     paper = {"variant": "paper", "constraints": NearestTriplets(k, k)}
     near, shared = _neighbors(row, reading), _shared(row, reading)
     yield _stopped(own, reading, shared, paper, near)
-    if reading == "B9":
+    if reading != "B1":
         yield Task(own, reading, "default", *shared, "BoostMetric", n_neighbors=near)
 
 
@@ -197,7 +197,7 @@ def _penalties(row: str, reading: str) -> Iterator[Task]:
     for v in PENALTIES:
         cell = f"boostmetric/T2/{row}/v={v}"
         yield _stopped(cell, reading, shared, {"variant": "paper", "penalty": float(v)})
-        if reading == "B9":
+        if reading != "B1":
             parameters = {"penalty": float(v)}
             yield Task(cell, reading, "default", *shared, "BoostMetric", parameters)
 
@@ -211,7 +211,7 @@ def _pictures(words: int, reading: str) -> Iterator[Task]:
     yield Task(f"{where}/SVM", reading, "reference", *shared, "SVM, tuned", {"kernel": "linear"})
     own = f"{where}/BoostMetric"
     yield _stopped(own, reading, shared, {"variant": "paper"})
-    if reading == "B9":
+    if reading != "B1":
         yield Task(own, reading, "default", *shared, "BoostMetric")
 
 

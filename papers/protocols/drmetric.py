@@ -84,5 +84,4 @@ def _row(row: str, table: Table, reading: str) -> Iterator[Task]:
     shared = (replace(table, standardise=reading in ("D2", "D4", "D5")), *split)
     own, paper = f"drmetric/T2/{row}/DRMetric", {"variant": "paper", "constraints": far}
     yield Task(own, reading, "paper", *shared, method, paper, "accuracy")
-    if method == "DRMetric":
-        yield Task(own, reading, "default", *shared, method, {}, "accuracy")
+    yield Task(own, reading, "default", *shared, "DRMetric", {}, "accuracy")

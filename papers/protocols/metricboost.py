@@ -103,7 +103,7 @@ def _row(
         votes = response == "binary" and reading in ("M0", "M7")
         shared = (learned, split, RUNS, method, parameters, measure + BY_VOTES * votes, 1)
         yield Task(f"{where}/{column}", reading, "paper", *shared)
-        if reading in ("M2", "M4"):
+        if reading not in ("M0", "M2"):
             default = {"response": response, "max_iter": 20}
             shared = (table, split, RUNS, method, default, measure, 1)
             yield Task(f"{where}/{column}", reading, "default", *shared)

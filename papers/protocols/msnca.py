@@ -99,8 +99,6 @@ def _own(cell: str, reading: str, table: Table, split: Split, runs: int) -> Iter
     if reading == "N4":
         table = Whitened(table.name, components=table.components)
     for variant, settings in OWN.items():
-        if variant == "default" and reading not in ("N1", "N2"):
-            continue
         parameters = dict(settings)
         if variant == "paper" and reading == "N3":
             parameters["max_iter"] = 1000
