@@ -14,6 +14,7 @@ MOST = 60
 """The axes end here, in percent; what is beyond is drawn at the edge."""
 COLORS = {
     "reproduced": "#2b8a3e",
+    "consistent": "#8bc34a",
     "better": "#1971c2",
     "worse": "#c92a2a",
     "undecided": "#e8890c",

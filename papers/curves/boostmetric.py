@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -73,12 +74,13 @@ def _by_number(X, y, new, truth, run: int) -> list[float]:  # type: ignore[no-un
 
 
 def retrieval(run: int) -> Panels:
-    """Share of faces among the training pictures nearest to each test face."""
+    """Share of faces among the other test pictures that are nearest to each test face."""
     panels: Panels = {}
     y = np.asarray(datasets.load("caltech4_face_bg").y)
     for words in (100, 200):
         X, learns = Words("caltech4_face_bg", number=words).of_run(run)
-        faces = ~learns & (y == 0)
+        tested, truth = X[~learns], y[~learns]
+        faces = np.flatnonzero(truth == 0)
         lines = {}
         for name, parameters in (
             ("Euclidean", {}),
@@ -86,8 +88,10 @@ def retrieval(run: int) -> Panels:
             ("BoostMetric", {"variant": "paper"}),
         ):
             model = fitted(name, X[learns], y[learns], parameters, run)
-            order = np.argsort(distances(model, X[faces]), axis=1, kind="stable")
-            same = model.y[order[:, : max(RETRIEVED)]] == 0
+            D = distances(replace(model, X=tested, y=truth), tested[faces])
+            D[np.arange(len(faces)), faces] = np.inf
+            order = np.argsort(D, axis=1, kind="stable")
+            same = truth[order[:, : max(RETRIEVED)]] == 0
             lines[name] = line(RETRIEVED, [100 * same[:, :k].mean() for k in RETRIEVED])
         panels[f"{words} words"] = {
             "xlabel": "pictures retrieved",
@@ -111,8 +115,8 @@ CURVES = (
         figure_2,
         10,
         ("BoostMetric", "LMNN"),
-        "As the paper says, BoostMetric is ahead of LMNN and Euclidean distance with both "
-        "codebooks, and more triplets lower the error, here up to 2,000.",
+        "As the paper says, more triplets lower the error, here up to 2,000, and BoostMetric is "
+        "ahead of Euclidean distance. It is ahead of LMNN with 200 words; with 100 they are level.",
     ),
     Curve(
         "boostmetric/retrieval",
