@@ -410,8 +410,10 @@ def all_parameters(method: str, parameters: Mapping[str, Any]) -> dict[str, str]
     )
     given = {key: value for key, value in parameters.items() if key != "n_neighbors"}
     found = getattr(nearfar, name)(**given).get_params()
-    # No table has more training rows than are all learned from, whatever `max_rows` is.
-    told = {k: str(value) for k, value in found.items() if k not in ("random_state", "max_rows")}
+    # No table has more training rows than are all learned from, whatever `max_rows` is; and how a
+    # weight is found changes rounding alone.
+    left_out = ("random_state", "max_rows", "line_search")
+    told = {k: str(value) for k, value in found.items() if k not in left_out}
     return told | chosen_by | {key: f"one of {values}" for key, values in grid.items()}
 
 

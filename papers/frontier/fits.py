@@ -156,7 +156,7 @@ def parameters(method: str) -> dict[str, str]:
         return {}
     found = getattr(nearfar, name)().get_params()
     # No set has more training rows than are all learned from, whatever `max_rows` is.
-    unused = ("random_state", "n_jobs", "max_rows")
+    unused = ("random_state", "n_jobs", "max_rows", "line_search")
     return {key: str(value) for key, value in found.items() if key not in unused}
 
 

@@ -75,19 +75,21 @@ class MapLearner(MetricLearner):
             return Z, 1.0
         return Z / Z.dtype.type(np.sqrt(mean)), mean
 
-    def _first_map(self, Z: Points, data: FitInput, unit: float) -> Matrix:
+    def _first_map(
+        self, Z: Points, data: FitInput, unit: float, n_components: int | None
+    ) -> Matrix:
         """Return where to begin: the last fit, or `init`.
 
         What a word stands for has |M|_F = 1, or the share of that which `n_components` leave.
         """
         start = self.init if data.warm is None else data.warm.metric
         if isinstance(start, Metric) and (len(start.parts) == 1 or not self.local_metrics):
-            L = given_map(start, data, self.n_components)
+            L = given_map(start, data, n_components)
             L = L * np.sqrt(unit)
         elif start in ("lda", "random") or (
-            start == "auto" and prefers_lda(self.n_components, data)
+            start == "auto" and prefers_lda(n_components, data)
         ):
-            L = named_map(start, Z, data, self.n_components)
+            L = named_map(start, Z, data, n_components)
             share = len(L) / max(1, int(np.count_nonzero(column_ranges(Z))))
             return np.asarray(L * share**0.25 / np.sqrt(np.linalg.norm(L @ L.T)))
         else:
@@ -98,9 +100,9 @@ class MapLearner(MetricLearner):
                 L = L[: span.rank + self._keeps_outside()] / span.n_varying**0.25
             elif varying.any():
                 L = L[varying] / varying.sum() ** 0.25
-        if self.n_components is None or self.n_components >= len(L):
+        if n_components is None or n_components >= len(L):
             return L
-        return principal_axes(L, Z)[: self.n_components]
+        return principal_axes(L, Z)[: n_components]
 
     def _keeps_outside(self) -> bool:
         """Whether the first map stays where points do not differ; a penalty makes it vanish."""

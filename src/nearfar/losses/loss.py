@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.optimize import bisect
 from scipy.special import expit
 
 from nearfar.typing import Vector
@@ -397,6 +398,30 @@ def newton_step(
                 break
         w = proposal
     return float(w), False
+
+
+def bisection_step(
+    slope: Slope, target: float, cap: float, *, accuracy: float = _RELATIVE_ACCURACY
+) -> tuple[float, bool]:
+    """Find the same step by halving intervals; see `newton_step` for the arguments.
+
+    Examples
+    --------
+    >>> from nearfar.losses.loss import bisection_step
+    >>> step, capped = bisection_step(lambda w: (2 - w, 1.0), target=0.5, cap=10.0)
+    >>> round(step, 9), capped
+    (1.5, False)
+    """
+
+    def excess(w: float) -> float:
+        return slope(w)[0] - target
+
+    if excess(cap) > 0:
+        return cap, True
+    if excess(0.0) <= 0:
+        return 0.0, False
+    smallest = float(np.finfo(np.float64).tiny)
+    return float(bisect(excess, 0.0, cap, xtol=smallest, rtol=accuracy, maxiter=2000)), False
 
 
 def log_sum_exp(exponents: Vector) -> tuple[float, Vector]:

@@ -122,7 +122,7 @@ class MLKR(MapLearner):
         y = y - y.mean()
         Z, unit = self._in_units(data)
         regression = LeaveOneOutRegression(Z, np.asarray(y / y.std()))
-        start = self._first_map(Z, data, unit)
+        start = self._first_map(Z, data, unit, self.n_components)
         return MLKRProblem(regression, start, unit, self.max_iter, self.tol)
 
 

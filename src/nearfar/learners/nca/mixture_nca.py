@@ -102,7 +102,8 @@ class MixtureNCA(MapLearner):
     init : {"identity", "pca", "lda", "random", "auto"} or Metric, default="identity"
         Where every metric begins, as of `NCA`.
     n_components : int, optional
-        The most rows of each map; by default as many as there are features, and at most 128.
+        The most rows of each map; by default as many as there are features, and at most 128. With
+        ``variant="paper"``, which learns matrices, the leading axes of each are kept in the end.
     tol : float, default=1e-4
         Relative decrease of the objective at which to end.
 
@@ -155,11 +156,6 @@ class MixtureNCA(MapLearner):
         "n_init": integer(at_least=1),
     }
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.variant == "paper" and self.n_components is not None:
-            raise ValueError('n_components must be None with variant="paper".')
-
     def _build_problem(self, data: FitInput) -> MixtureProblem:
         codes = data.supervision.labels(type(self).__name__)
         Z, unit = self._in_units(data)
@@ -169,7 +165,8 @@ class MixtureNCA(MapLearner):
             # Of few points, all metrics vanish outside their span.
             axes = axes_of_span(np.asarray(Z - Z.mean(axis=0), dtype=np.float64))
         if axes is None:
-            L = self._first_map(Z, data, unit)
+            rows = None if self.variant == "paper" else self.n_components
+            L = self._first_map(Z, data, unit, rows)
             if plain and self.n_components is None and len(L) > _MOST_ROWS:
                 L = principal_axes(L, Z)[:_MOST_ROWS]
         else:
@@ -219,7 +216,8 @@ class MixtureNCA(MapLearner):
         starts = [warm] if warm else [whole.start(L, random_state) for _ in range(n_init)]
         if warm is None and not paper:
             starts = [whole.with_cheaper_gate(start) for start in starts]
-        return MixtureProblem(mixtures, starts, unit, self.max_iter, self.tol, paper, axes)
+        settings = (unit, self.max_iter, self.tol, paper, axes, self.n_components)
+        return MixtureProblem(mixtures, starts, *settings)
 
     def _best_number(
         self,

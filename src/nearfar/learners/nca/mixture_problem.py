@@ -246,6 +246,8 @@ class MixtureProblem(NeighborhoodProblem):
         Whether to learn as the paper does.
     axes : array of shape (n_features, n_axes), optional
         Axes of the coordinates that maps are of, if these are not the features.
+    n_components : int, optional
+        The most rows of the paper's maps; others begin with no more.
     """
 
     mixtures: list[Mixture]
@@ -255,6 +257,7 @@ class MixtureProblem(NeighborhoodProblem):
     tol: float
     fixed_iterations: bool
     axes: Matrix | None = None
+    n_components: int | None = None
     stops_early = False
 
     def __post_init__(self) -> None:
@@ -315,6 +318,8 @@ class MixtureProblem(NeighborhoodProblem):
     def metric(self, history: History, builder: MetricBuilder) -> Metric:
         """Return the metrics of the last iteration with their gate; one alone has none."""
         model = history[-1].payload
+        if self.fixed_iterations and self.n_components is not None:
+            model = replace(model, L=model.L[:, -self.n_components :])  # `_roots` ascend
         sparse = self.mixtures[-1].sparsity > 0
         largest = max(float(np.linalg.norm(L, 2)) ** 2 for L in model.L)
         # The paper's metrics are what is left of them (18): only rounding is dropped.

@@ -118,7 +118,7 @@ class _SingleMapLearner(MapLearner):
     def _build_problem(self, data: FitInput) -> Problem:
         codes = data.supervision.labels(type(self).__name__)
         Z, unit = self._in_units(data)
-        start = self._first_map(Z, data, unit)
+        start = self._first_map(Z, data, unit, self.n_components)
         points: SoftNeighbors | Batches
         if self.batch_size is None or self.batch_size >= len(Z):
             anchors = None
@@ -189,7 +189,7 @@ class _SingleMapLearner(MapLearner):
                 Z = scaler.transform(data.X)
                 first = FitInput(Z, scaler, data.supervision, random_state, warm)
                 Z, unit = self._in_units(first)
-                at = Adam.start(self._first_map(Z, first, unit))
+                at = Adam.start(self._first_map(Z, first, unit, self.n_components))
             else:
                 scale, scaler, unit, at = self._stream
             Z = scaler.transform(data.X)
@@ -310,9 +310,15 @@ class SparseNCA(_SingleMapLearner):
         Z, unit = self._in_units(data)
         points = SoftNeighbors(Z, data.supervision.labels(type(self).__name__))
         mixture = Mixture(points, 1, self.sparsity, gate_sparsity=0.0)
-        starts = [mixture.start(self._first_map(Z, data, unit), data.random_state)]
+        start = mixture.start(self._first_map(Z, data, unit, None), data.random_state)
         return MixtureProblem(
-            [mixture], starts, unit, self.max_iter, tol=0.0, fixed_iterations=True
+            [mixture],
+            [start],
+            unit,
+            self.max_iter,
+            tol=0.0,
+            fixed_iterations=True,
+            n_components=self.n_components,
         )
 
 
