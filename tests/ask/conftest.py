@@ -71,9 +71,9 @@ def serve():
 
     running = []
 
-    def start(collection):
+    def start(collection, **settings):
         listening = socket.create_server(("127.0.0.1", 0))
-        server = server_of(make_app(collection))
+        server = server_of(make_app(collection, **settings))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         running.append((server, thread, listening))
