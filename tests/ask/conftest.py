@@ -17,8 +17,8 @@ from nearfar.ask.store import Store
 PEOPLE = ["Ann", "Ben", "Cid"]
 
 
-def make_collection(path, *, n=30, people=("Ann", "Ben"), kind="triplets", **shown):
-    X = np.random.default_rng(0).normal(size=(n, 4))
+def make_collection(path, *, n=30, people=("Ann", "Ben"), kind="triplets", vectors=True, **shown):
+    X = np.random.default_rng(0).normal(size=(n, 4)) if vectors else None
     objects = Objects([f"object {row}" for row in range(n)], X, **shown)
     store = Store(path, create=True)
     store.begin(kind, objects.names)

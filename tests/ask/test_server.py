@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
+from PIL import Image
 from starlette.testclient import TestClient
 
 from ask.conftest import Server, make_collection
@@ -299,6 +300,30 @@ def test_pictures_by_number_only(tmp_path):
         assert client.get(f"{home}/picture/{path}").status_code == 404
     for name in ("../server.py", "..%2Fserver.py", "store.py"):
         assert client.get(f"/static/{name}").status_code == 404
+    collection.store.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "vectors"), [("triplets", True), ("triplets", False), ("pairs", True)]
+)
+def test_results_show_pictures(tmp_path, kind, vectors):
+    paths = [tmp_path / f"{row}.png" for row in range(30)]
+    for path in paths:
+        Image.new("RGB", (9, 9)).save(path)
+    collection = make_collection(
+        tmp_path / "answers.db", kind=kind, vectors=vectors, pictures=paths
+    )
+    for _ in range(40):
+        asked = collection.questions("Ann")[0]
+        a, b = asked.question.objects[-2:]
+        given = ("left" if a < b else "right") if kind == "triplets" else "same"
+        if kind == "pairs" and (a + b) % 2:
+            given = "different"
+        collection.answer("Ann", asked.id, given, 1.0)
+    client = TestClient(make_app(collection), base_url="http://127.0.0.1")
+    found = client.get(f"/results/{collection.store.results_key}")
+    assert found.text.count("data:image/webp;base64") == (44 if vectors else 24)
+    assert "img-src data:" in found.headers["content-security-policy"]
     collection.store.close()
 
 

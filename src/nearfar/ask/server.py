@@ -2,10 +2,10 @@
 
 Every address has a secret key: one for each person, and one for results. A person's key shows their
 questions and their own count of answers: what others answered, and what is learned, could influence
-them. Only if the server listens on this machine alone does "/" lead to the first person's page. Requests are small and few kinds;
-larger ones are refused before they are read. Pictures are served by number, from paths that were
-resolved and checked before the server started. Texts reach the page as JSON and are inserted as
-text; the pages allow no script but their own, and no other origin.
+them. Only if the server listens on this machine alone does "/" lead to the first person's page.
+Requests are small and few kinds; larger ones are refused before they are read. Pictures are served
+by number, from paths that were resolved and checked before the server started. Texts reach the page
+as JSON and are inserted as text; the pages allow no script but their own, and no other origin.
 """
 
 from __future__ import annotations
@@ -40,19 +40,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nearfar.ask.collection import Collection
 from nearfar.ask.results import results_page
 from nearfar.ask.store import StoreError, StoreUnavailableError
+from nearfar.tables.pictures import PICTURES
 from nearfar.typing import Json
 
 LARGEST_BODY, LONGEST_ADDRESS = 2048, 256
 """Several times what the page sends."""
 LOOPBACK = ("127.0.0.1", "localhost")
-PICTURES = {
-    ".avif": "image/avif",
-    ".gif": "image/gif",
-    ".jpeg": "image/jpeg",
-    ".jpg": "image/jpeg",
-    ".png": "image/png",
-    ".webp": "image/webp",
-}
 _FOLDER = Path(__file__).parent
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript"}
 _POLICY = (

@@ -39,7 +39,7 @@ def ask(
     ] = "",
     *,
     ids: options.Id = None,
-    image: Annotated[str | None, typer.Option(help="Column with paths of pictures.")] = None,
+    image: options.Image = None,
     text: Annotated[str | None, typer.Option(help="Column with texts to show.")] = None,
     pictures: Annotated[
         Path | None,
