@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -136,6 +137,7 @@ def _neighbors(
     rows = [row for row, _ in asked.most_common(N_QUERIES)]
     n_neighbors = min(N_NEIGHBORS, len(objects) - 1)
 
+    @cache
     def shown(row: int) -> Neighbor:
         text = objects.names[row] if objects.texts is None else shortened(objects.texts[row])
         return Neighbor(text, "" if objects.pictures is None else thumbnail(objects.pictures[row]))
@@ -148,7 +150,9 @@ def _neighbors(
     for n, row in enumerate(rows):
         found = {name: [shown(other) for other in near[n]] for name, near in nearest.items()}
         queries.append(Query(shown(row).text, found, shown(row).image))
-    text = "The objects that were asked about most, with those that are nearest."
+    text = "No answers yet."
+    if rows:
+        text = "The objects that were asked about most, with those that are nearest."
     return Section("Nearest objects", "neighbours", [Text([text]), Queries(queries)])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from nearfar.neighbors import kneighbors
 from nearfar.report.blocks import Neighbor, Queries, Query, Section, Text
 from nearfar.report.study import Study
@@ -21,6 +23,7 @@ def neighbors_section(study: Study) -> Section:
     text = f"{which} whose neighbours change most, for better or worse.{marks}"
     low, high = float(study.X.min()), float(study.X.max())
 
+    @cache
     def picture(row: int) -> str:
         """Return the data address of an image; empty if there is none."""
         if study.pictures is not None:
