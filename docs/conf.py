@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import nearfar
+import ziamath
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.pop("NEARFAR_DATA", None)
@@ -18,6 +19,7 @@ copyright = author
 version = release = nearfar.__version__
 
 extensions = [
+    "mathml",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -29,7 +31,8 @@ templates_path = ["_templates"]
 nitpicky = True
 default_role = "code"
 
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+html_math_renderer = "mathml"
 myst_heading_anchors = 4
 
 autosummary_generate = True
@@ -48,7 +51,9 @@ numpydoc_validation_checks = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "nearfar"
-html_static_path = ["_static"]
+# A font for formulas, for systems that have none.
+FONT = Path(ziamath.__file__).parent / "fonts/STIXTwoMath-Regular.ttf"
+html_static_path = ["_static", str(FONT)]
 html_css_files = ["nearfar.css"]
 html_favicon = "_static/logo.svg"
 html_copy_source = False
