@@ -7,8 +7,9 @@ import re
 import sys
 from pathlib import Path
 
-import nearfar
 import ziamath
+
+import nearfar
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.pop("NEARFAR_DATA", None)
@@ -93,6 +94,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "image_srcset": [],
+    "thumbnail_size": (560, 400),
     "min_reported_time": 10,
 }
 
