@@ -93,6 +93,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_signature": False,
+    "ignore_repr_types": r"matplotlib|ndarray|list",  # axes, texts
     "image_srcset": [],
     "thumbnail_size": (560, 400),
     "min_reported_time": 10,
