@@ -102,7 +102,9 @@ def test_judgements(kind):
     else:
         assert headline.after == f"{evaluate.verification(metric, X, unseen).auc:.3f}"
     assert headline.basis == f"Measured on {len(unseen)} held-out {kind}."
-    assert headline.badge == study.held_out.verdict.category.replace("rows", kind)
+    verdict = study.held_out.verdict
+    used = verdict.recommended == study.method
+    assert headline.badge == verdict.category.text(kind, recommended=used)
 
 
 def triplets_study(index, weight=None):
