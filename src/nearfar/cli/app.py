@@ -174,6 +174,7 @@ class GroupedHelp(TyperCommand):
             name, text = record
             if (group := _group_of(parameter)) == "Arguments":
                 name = name.partition(" <")[0].upper()
+            name = re.sub(r"<list\[(\w+)\]>", r"<\1>", name)
             records.setdefault(group, []).append((name, text))
         for title in ("Arguments", *OPTION_GROUPS, "Options"):
             if title in records:
