@@ -145,7 +145,7 @@ OPTION_GROUPS = {
     "only-if-significant comparison leave-out-learned",
     "Input and output": "out to rows row queries as-vector documents results index dialect table "
     "mapped run-out json title export replay answers save report",
-    "Server": "host port browser",
+    "Server": "host port browser show-results",
 }
 
 
