@@ -118,7 +118,8 @@ class Metric(MetricLearnNames):
             votes=votes,
             kernel_map=kernel_map,
             unit_rows=bool(unit_rows),
-            columns=columns,
+            # Refitted, the columns of the caller would give other features.
+            columns=columns and Columns.of(columns.kinds_, columns.left_out_, columns.impute),
         )
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -201,7 +202,7 @@ class Metric(MetricLearnNames):
         >>> from nearfar import Metric
         >>> from nearfar.columns import Columns
         >>> table = pd.DataFrame({"age": [20, 30], "paid": [True, False]})
-        >>> metric = Metric([[0.1, 0.0], [0.0, 1.0]]).with_columns(Columns.fit(table))
+        >>> metric = Metric([[0.1, 0.0], [0.0, 1.0]]).with_columns(Columns().fit(table))
         >>> metric.transform(table)
         array([[2., 1.],
                [3., 0.]])

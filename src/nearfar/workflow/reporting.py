@@ -213,7 +213,6 @@ def describe_table(table: Table, **subject: Any) -> Study:
         feature_names=table.feature_names,
         ids=table.ids,
         texts=table.texts,
-        notes=() if table.columns is None else [("Columns", str(table.columns))],
         row_numbers=table.places,
         source=shown_name(table.source) if kind_of(path) in FORMATS else "",
         rows_code=reading_code(table.source) if table.source else "",
