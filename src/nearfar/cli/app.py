@@ -37,7 +37,7 @@ COMMANDS = {
     "report": ("report", "Write a report on a metric: one HTML file that needs no network."),
     "export": (
         "export",
-        "Write a metric for programs without nearfar: an index, a model, SQL or a Python module.",
+        "Write a metric for other programs: an index, a model, SQL, a Python module or a model card.",
     ),
     "show": ("show", "Show a metric: its size, eigenvalues, features and directions."),
     "adapt": ("adapt", "Adapt vectors of queries to judged searches, and say whether it helps."),
