@@ -9,7 +9,6 @@ numbers, and the metric then takes such tables itself.
 import matplotlib.pyplot as plt
 import numpy as np
 import polars as pl
-
 from sklearn.pipeline import make_pipeline
 
 from nearfar import AutoMetric, Columns, plots

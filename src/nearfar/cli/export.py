@@ -73,7 +73,7 @@ def export(
     json: options.Json = False,
     **given: str | None,
 ) -> None:
-    """Write a metric for other programs: an index, a model, SQL, a Python module or a model card.
+    """Write a metric for other programs: an index, a model, SQL, Python or a model card.
 
     An adapter is written as its map of queries; an index or SQL searches with it. A bridge is
     written as its map.
