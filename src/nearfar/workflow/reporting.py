@@ -213,6 +213,7 @@ def describe_table(table: Table, **subject: Any) -> Study:
         feature_names=table.feature_names,
         ids=table.ids,
         texts=table.texts,
+        pictures=table.pictures,
         row_numbers=table.places,
         source=shown_name(table.source) if kind_of(path) in FORMATS else "",
         rows_code=reading_code(table.source) if table.source else "",
