@@ -27,11 +27,11 @@ Found = tuple[dict[str, Any], dict[str, str]]
 def by_nearfar(frame: Any) -> Found:
     from nearfar.columns import Columns
 
-    columns = Columns.fit(frame)
+    columns = Columns().fit(frame)
     X = columns.apply(frame)
     sources = np.array(columns.sources)
     features = {name: X[:, sources == name] for name in columns.names}
-    return features, {kind.name: kind.kind for kind in columns.kinds}
+    return features, {kind.name: kind.kind for kind in columns.kinds_}
 
 
 def by_skrub(frame: Any) -> Found:

@@ -9,9 +9,9 @@ numbers, and the metric then takes such tables itself.
 import matplotlib.pyplot as plt
 import numpy as np
 import polars as pl
+from sklearn.pipeline import make_pipeline
 
-from nearfar import AutoMetric, plots
-from nearfar.columns import Columns
+from nearfar import AutoMetric, Columns, plots
 
 rng = np.random.default_rng(0)
 n = 400
@@ -30,8 +30,7 @@ table = pl.DataFrame(
 )
 y = np.where(leaves, "leaves", "stays")
 
-columns = Columns.fit(table)
-auto = AutoMetric().fit(columns.apply(table), y)
+columns, auto = make_pipeline(Columns(), AutoMetric()).fit(table, y)
 metric = auto.metric_.with_columns(columns)
 print(auto.expected_)
 

@@ -24,7 +24,7 @@ NOT_TAKEN = {
 def test_columns_are_taken_right(make):
     table = make(N)
     frame = pl.DataFrame({name: table.cells[name] for name in table.answers})
-    columns = Columns.fit(frame)
+    columns = Columns().fit(frame)
     X, sources = columns.apply(frame), np.array(columns.sources)
     features = {name: X[:, sources == name] for name in columns.names}
     wrong = {n for n, answer in table.answers.items() if not is_right(answer, features.get(n))}

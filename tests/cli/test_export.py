@@ -95,7 +95,7 @@ def test_sql(run, metric, iris, folder):
 
 def test_tables_with_a_recipe(run, fail):
     table = pl.DataFrame({"age": [1.0, 2.0], "city": ["Bonn", "Ulm"]})
-    columns = Columns.fit(table)
+    columns = Columns().fit(table)
     Metric.identity(len(columns.feature_names)).with_columns(columns).save("recipe")
     assert "takes features" in run("export", "recipe", "--to", "onnx", "--out", "m.onnx").stderr
     result = run("export", "recipe", "--to", "sql", "--out", "m.sql", code=2)

@@ -48,14 +48,28 @@ def learned(table, run):
     return Metric.load("soils.safetensors")
 
 
-def test_one_line_says_what_was_read(table, run):
+def test_one_line_says_where_to_see_what_was_read(table, run, document):
     result = run("learn", "soils.csv", *FAST, "--out", "m.safetensors")
-    columns, numbers = result.stderr.splitlines()[:2]
-    for part in ("depth, clay, price, P as numbers", "zip as a category (3 levels)", "--numeric"):
-        assert part in columns
-    assert "story (free text)" in columns
-    for part in ("'581 cm' is 5.81 m", "'42%' is 42", "'€1,000.00' is 1000", "'<5' is 5"):
-        assert part in numbers
+    (note,) = (line for line in result.stderr.splitlines() if "--columns" in line)
+    assert note == (
+        "Note: read 5 columns as 8 features; left out story (free text). See how with `nearfar "
+        "show METRIC --columns`; change it with --numeric, --categorical, --text, --drop."
+    )
+    shown = document("show", "m.safetensors", "--columns")
+    examples = {each["column"]: each["example"] for each in shown}
+    for part in ("'581 cm' → 5.81 m", "'42%' → 42", "'€1,000.00' → 1000", "'<5' → 5"):
+        assert part in examples.values()
+    assert {each["taken_as"] for each in shown} >= {"category, 3 levels", "left out: free text"}
+
+
+def test_cells_that_cannot_be_read_are_counted(table, run, document):
+    cells = pl.Series("clay", ["probe broken", *table["clay"][1:]])
+    table.with_columns(cells).write_csv("gaps.csv")
+    result = run("learn", "gaps.csv", *FAST, "--out", "m.safetensors")
+    assert "; 1 cell unreadable (clay: 'probe broken'). See" in result.stderr
+    shown = document("show", "m.safetensors", "--columns")
+    (clay,) = (each["taken_as"] for each in shown if each["column"] == "clay")
+    assert clay.startswith("number in %; 1 cell unreadable ('probe broken'); missing values")
 
 
 def test_new_rows_are_read_in_the_same_way(learned, table, run, document):
@@ -74,8 +88,7 @@ def test_new_rows_are_read_in_the_same_way(learned, table, run, document):
     found = document("neighbors", "soils.safetensors", "soils.csv", "--queries", "new.csv",
                      "--neighbors", 1)  # fmt: skip
     assert [line["neighbor"] for line in found] == [0, 1, 2, 3]
-    shown = run("show", "soils.safetensors").stdout
-    assert "depth ('581 cm' is 5.81 m)" in " ".join(shown.split())
+    assert "Columns: 5, 1 left out; --columns" in run("show", "soils.safetensors").stdout
 
 
 def test_a_cell_in_another_unit_is_named(learned, table, fail):
@@ -207,9 +220,9 @@ class TestText:
     def test_free_text_is_used_if_asked(self, table, run):
         options = [*FAST, "--text", "story", "--drop", "zip,P"]
         result = run("learn", "soils.csv", *options, "--out", "m.safetensors")
-        assert "story as text (" in result.stderr
+        assert "Note: read 4 columns as 17 features." in result.stderr
         metric = Metric.load("m.safetensors")
-        assert [kind.kind for kind in metric.columns.kinds] == ["number"] * 3 + ["text"]
+        assert [kind.kind for kind in metric.columns.kinds_] == ["number"] * 3 + ["text"]
         run("transform", "m.safetensors", "soils.csv", "out.parquet")
         mapped = pl.read_parquet("out.parquet").to_numpy()
         np.testing.assert_allclose(mapped, metric.transform(table), atol=1e-9)
@@ -230,7 +243,7 @@ class TestText:
 
 @pytest.mark.parametrize(
     ("n_levels", "taken"),
-    [(75, "Individual ID as a category"), (148, "left out Individual ID (too many levels)")],
+    [(75, "read 5 columns as 79 features"), (148, "left out Individual ID (too many levels)")],
 )
 def test_repeated_ids_are_suggested_as_groups(folder, run, iris, n_levels, taken):
     names = pl.Series("Individual ID", [f"N{row % n_levels}" for row in range(150)])

@@ -153,7 +153,7 @@ def test_a_recipe_of_columns_is_used(document, folder):
     )
     table[:60].write_csv("train.csv")
     table[60:].select("size", "city").write_csv("new.csv")
-    columns = Columns.fit(table.select("city", "size"))
+    columns = Columns().fit(table.select("city", "size"))
     Metric(np.diag([9.0, 9.0, 0.1])).with_columns(columns).save("recipe")
     found = document("predict", "recipe", "train.csv", "new.csv", "--label", "kind")
     assert [row["prediction"] for row in found] == table["kind"][60:].to_list()
@@ -280,7 +280,7 @@ def test_levels_that_were_not_seen_are_noted(run, folder):
         }
     )
     table.write_csv("train.csv")
-    columns = Columns.fit(table.drop("kind"))
+    columns = Columns().fit(table.drop("kind"))
     Metric(np.eye(4)).with_columns(columns).save("recipe")
     new = table.drop("kind")[:20]
     new.with_columns(pl.format("{}9", "ring code").alias("ring code")).write_csv("new.csv")

@@ -48,10 +48,7 @@ def test_every_format_gives_the_same_metric(table, run, source):
     result = run("learn", source, *FAST, "--out", "m.safetensors")
     assert f"120 rows x {FEATURES} features, 3 classes" in result.stdout
     (note,) = result.stderr.splitlines()
-    kinds = ("age as a number", "city as a category (4 levels)", "is_active as 0 or 1")
-    left_out = ("customer_id (looks like ids)", "comment (free text)")
-    for part in (*kinds, "joined as a date", *left_out):
-        assert part in note
+    assert "read 4 columns as 12 features; left out customer_id (looks like ids), comment" in note
     run("learn", "c.csv", *FAST, "--out", "c.safetensors")
     assert Path("m.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
     rows = read_rows(
@@ -92,7 +89,7 @@ def test_commands_take_the_table_as_it_is(learned, table, run, document):
         "is_active",
         "joined",
     }
-    assert "Columns: age as a number; city as a category" in run("show", "c.safetensors").stdout
+    assert "Columns: 4, 2 left out; --columns" in run("show", "c.safetensors").stdout
 
 
 def test_the_default_name_of_the_metric(table, run):
@@ -162,7 +159,7 @@ class TestRules:
 
     def test_numbers_and_categories(self, table):
         rules = ColumnRules(None, None, ["age"])
-        kinds = read_rows("c.csv", label="segment", rules=rules).columns.kinds
+        kinds = read_rows("c.csv", label="segment", rules=rules).columns.kinds_
         assert [kind.kind for kind in kinds] == ["category", "category", "boolean", "date"]
         pl.DataFrame({"id": range(12), "x": [1.0, 2.0] * 6, "y": [0, 1] * 6}).write_csv("ids.csv")
         assert read_rows("ids.csv", label="y").feature_names == ("x",)
@@ -230,7 +227,7 @@ class TestLeftOut:
     def test_an_index_without_a_name(self, table, run):
         table.to_pandas().to_csv("pandas.csv")
         result = run("learn", "pandas.csv", *FAST, "--out", "m.safetensors")
-        assert "left out the column without a name (looks like ids), customer_id" in result.stderr
+        assert "left out the column without a name, customer_id (looks like ids)" in result.stderr
         run("transform", "m.safetensors", "pandas.csv", "out.csv", "--keep", "")
         assert Path("out.csv").read_text().startswith('"",nearfar_0,')
         table.select("age", "segment").drop_nulls().to_pandas().to_csv("numbers.csv")

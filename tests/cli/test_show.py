@@ -104,19 +104,6 @@ def test_what_columns_became(dated, document, run, fail):
     assert "the rows were an array" in fail("show", "gated.safetensors", "--columns")
 
 
-def test_many_columns_are_listed_elsewhere(run, iris):
-    table = pl.DataFrame(np.hstack([iris[0]] * 3), schema=list("abcdefghijkl"))
-    table.with_columns(species=pl.Series(iris[1]), plan=pl.Series(["x", "y"] * 75)).write_csv(
-        "wide.csv"
-    )
-    arguments = ["wide.csv", "--label", "species", "--method", "lda", "--no-comparison"]
-    note = run("learn", *arguments).stderr
-    assert "and 4 more as numbers" in note
-    assert "See all with `nearfar show METRIC --columns`." in note
-    few = run("learn", *arguments, "--drop", "a,b,c,d").stderr
-    assert "show METRIC" not in few
-
-
 def test_damaged_entries(fail):
     for text in ("[]", "[{}]", '[{"shares": [1], "directions": []}]', "[3]", "[[1, 2]]", "{}"):
         Metric.identity(2).save("bad", metadata={"importance": text})

@@ -16,7 +16,7 @@ from nearfar.columns.kinds import Category, FreeText
 
 def column_transformer(columns):
     """Return a transformer whose cells are read by the kinds, and nothing else is."""
-    pieces = [(kind.name, transformer(kind), [kind.name]) for kind in columns.kinds]
+    pieces = [(kind.name, transformer(kind), [kind.name]) for kind in columns.kinds_]
     return ColumnTransformer(pieces, sparse_threshold=0.0)
 
 

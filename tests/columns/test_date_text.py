@@ -49,10 +49,10 @@ def test_what_is_not_a_date(text):
 
 def test_the_order_is_that_of_the_column():
     cells = ["1/2/2024", "12/31/2024", None, "unknown"]
-    columns = Columns.fit(pl.DataFrame({"d": cells}))
-    assert columns.kinds[0].month_first
+    columns = Columns().fit(pl.DataFrame({"d": cells}))
+    assert columns.kinds_[0].month_first
     assert columns.apply(pl.DataFrame({"d": ["3/4/2024", "n/a"]}))[:, 1].tolist() == [3, 6.5]
-    european = Columns.fit(pl.DataFrame({"d": ["1/2/2024", "31/12/2024"]}))
+    european = Columns().fit(pl.DataFrame({"d": ["1/2/2024", "31/12/2024"]}))
     assert european.apply(pl.DataFrame({"d": ["3/4/2024"]}))[0, 1] == 4
     assert not np.isnan(european.apply(pl.DataFrame({"d": [None]}))).any()
     assert "month_first" not in european.to_json()

@@ -27,9 +27,9 @@ def table():
 
 
 def test_all_kinds():
-    found = column_examples(Columns.fit(table()), table())
+    found = column_examples(Columns().fit(table()), table())
     assert [tuple(example) for example in found] == [
-        ("depth", "number in m; missing values filled in (as 1.5)", "'80 cm' → 0.8"),
+        ("depth", "number in m; missing values filled in (as 1.5)", "'80 cm' → 0.8 m"),
         ("width", "number", "0 → 0"),
         ("sold", "0 or 1", "'yes' → 1"),
         (
@@ -44,6 +44,6 @@ def test_all_kinds():
 
 
 def test_without_a_table():
-    found = {each.column: each.example for each in column_examples(Columns.fit(table()))}
-    assert found["depth"] == "'80 cm' → 0.8"
+    found = {each.column: each.example for each in column_examples(Columns().fit(table()))}
+    assert found["depth"] == "'80 cm' → 0.8 m"
     assert not any(example for name, example in found.items() if name != "depth")

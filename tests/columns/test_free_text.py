@@ -13,6 +13,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from columns.scikit import column_transformer
 from nearfar import Metric
 from nearfar.columns import Columns
+from nearfar.columns.examples import column_examples
 from nearfar.columns.kinds import FreeText
 
 RNG = np.random.default_rng(0)
@@ -27,18 +28,18 @@ TABLE = pl.DataFrame(
 
 @pytest.fixture(scope="module")
 def columns():
-    return Columns.fit(TABLE, text=["story"])
+    return Columns(text=["story"]).fit(TABLE)
 
 
 def test_only_if_asked():
-    assert Columns.fit(TABLE).left_out == {"story": "free text"}
+    assert Columns().fit(TABLE).left_out_ == {"story": "free text"}
 
 
 def test_as_scikit_learn_users_write_it(columns):
     tfidf = TfidfVectorizer(min_df=2, max_features=1000, sublinear_tf=True, strip_accents="unicode")
     expected = TruncatedSVD(20, random_state=0).fit_transform(tfidf.fit_transform(TABLE["story"]))
     assert columns.feature_names[:2] == ("story (text 1)", "story (text 2)")
-    assert str(columns) == "story as text (20 axes); x as a number"
+    assert [each.taken_as for each in column_examples(columns)] == ["text, 20 numbers", "number"]
     np.testing.assert_allclose(columns.apply(TABLE)[:, :20], expected, rtol=0, atol=1e-6)
     same = column_transformer(columns).fit_transform(TABLE)
     np.testing.assert_allclose(columns.apply(TABLE), same, rtol=0, atol=1e-6)
@@ -51,7 +52,7 @@ def test_new_rows(columns, tmp_path):
     assert again == columns
     new = pl.DataFrame({"story": ["WORD3, word3!", None, "nothing known"], "x": [0.0, 0.0, 0.0]})
     found = again.apply(new)
-    kind = columns.kinds[0]
+    kind = columns.kinds_[0]
     np.testing.assert_allclose(found[0, :20], np.array(kind.axes)[:, kind.words.index("word3")])
     assert not found[1:].any()
 
@@ -59,7 +60,7 @@ def test_new_rows(columns, tmp_path):
 def test_the_size_is_bounded():
     cells = [" ".join(f"w{n}x{k}" for k in range(700)) + " y" * 5 for n in range(4)] * 2
     cells.append("z" * 10**6)
-    kind = Columns.fit(pl.DataFrame({"t": cells}), text=["t"]).kinds[0]
+    kind = Columns(text=["t"]).fit(pl.DataFrame({"t": cells})).kinds_[0]
     assert len(kind.words) == 1000
     assert max(map(len, kind.words)) <= 40
     assert len(json.dumps(kind.document())) < 600_000
@@ -67,20 +68,20 @@ def test_the_size_is_bounded():
 
 def test_few_words():
     table = pl.DataFrame({"t": ["yes", "yes", "no", None]})
-    columns = Columns.fit(table, text=["t"])
+    columns = Columns(text=["t"]).fit(table)
     assert columns.apply(table).tolist() == [[1], [1], [0], [0]]
     assert column_transformer(columns).fit_transform(table).tolist() == [[1], [1], [0], [0]]
-    once = Columns.fit(pl.DataFrame({"t": ["red", "green"]}), text=["t"])
-    assert once.kinds[0].words == ("green", "red")
+    once = Columns(text=["t"]).fit(pl.DataFrame({"t": ["red", "green"]}))
+    assert once.kinds_[0].words == ("green", "red")
     with pytest.raises(ValueError, match="Column t: it has no words"):
-        Columns.fit(pl.DataFrame({"t": ["?", "!"]}), text=["t"])
+        Columns(text=["t"]).fit(pl.DataFrame({"t": ["?", "!"]}))
 
 
 def test_either_text_or_something_else():
     with pytest.raises(ValueError, match="'x' is either numeric or text, not both"):
-        Columns.fit(TABLE, text=["x"], numeric=["x"])
+        Columns(text=["x"], numeric=["x"]).fit(TABLE)
     with pytest.raises(ValueError, match=r"no column 'storey'.* Did you mean 'story'\?"):
-        Columns.fit(TABLE, text=["storey"])
+        Columns(text=["storey"]).fit(TABLE)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +100,8 @@ def test_other_json_is_refused(wrong):
     FreeText("t", **right)
     with pytest.raises(ValueError, match=r"."):
         FreeText("t", **(right | wrong))
+
+
+def test_rows_of_the_same_words():
+    table = pl.DataFrame({"t": ["red hen", "hen red"] * 3})
+    assert np.isfinite(Columns(text=["t"]).fit(table).apply(table)).all()

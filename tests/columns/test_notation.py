@@ -12,6 +12,7 @@ from columns.scikit import column_transformer
 from nearfar.columns import Columns
 from nearfar.columns import number_shapes as shapes_module
 from nearfar.columns.cells import CellError
+from nearfar.columns.examples import column_examples
 from nearfar.columns.notation import PLAIN, Notation, survey
 
 NAN = float("nan")
@@ -129,7 +130,7 @@ def test_any_text_is_read_or_refused(cells):
     found = survey(objects(cells))
     if found.is_number:
         assert len(found.notation.read(objects(cells))) == len(cells)
-        assert "is" in str(found.notation) or not found.notation.example
+        assert "→" in str(found.notation) or not found.notation.example
 
 
 class TestOtherCells:
@@ -187,7 +188,7 @@ class TestRecipe:
     )
 
     def test_it_is_kept(self):
-        columns = Columns.fit(self.TABLE)
+        columns = Columns().fit(self.TABLE)
         again = Columns.from_json(columns.to_json())
         assert again == columns
         new = pl.DataFrame(
@@ -208,37 +209,41 @@ class TestRecipe:
         assert found["plain"] == [1234.5, 2]
 
     def test_plain_columns_are_written_as_before(self):
-        columns = Columns.fit(self.TABLE.select("plain"))
+        columns = Columns().fit(self.TABLE.select("plain"))
         assert columns.to_json() == (
             '{"impute": true, "columns": [{"kind": "number", "name": "plain", "fill": [2.75], '
             '"indicator": false}], "left_out": {}}'
         )
 
     def test_it_says_what_was_read(self):
-        columns = Columns.fit(self.TABLE)
-        assert columns.conversions == (
-            "numbers read from text: depth ('804 cm' is 8.04 m), price ('7,- €' is 7); "
-            "cells that are not numbers count as missing: 5 in price ('on request'); "
-            "levels in several spellings are one: town ('bonn' is 'Bonn')"
-        )
-        assert str(columns) == f"{columns.summary}; {columns.conversions}"
-        assert "born (month first) as a date" in columns.summary
-        assert Columns.fit(self.TABLE.select("plain")).conversions == ""
+        columns = Columns().fit(self.TABLE)
+        assert [tuple(each) for each in column_examples(columns)] == [
+            ("depth", "number in m; missing values filled in (as 2)", "'804 cm' → 8.04 m"),
+            (
+                "price",
+                "number in €; 5 cells unreadable ('on request'); "
+                "missing values filled in (as 12.5)",
+                "'7,- €' → 7",
+            ),
+            ("born", "date, month first; missing values filled in", ""),
+            ("town", "category, 2 levels", "'bonn' → town=Bonn"),
+            ("plain", "number", ""),
+        ]
 
     def test_the_same_features_as_scikit_learn(self):
-        columns = Columns.fit(self.TABLE)
+        columns = Columns().fit(self.TABLE)
         expected = column_transformer(columns).fit_transform(self.TABLE)
         np.testing.assert_allclose(columns.apply(self.TABLE), expected, rtol=1e-12)
 
     def test_missing_numbers_can_be_refused(self):
         with pytest.raises(ValueError, match="Column price: 'on request' in row 3"):
-            Columns.fit(self.TABLE.select("price"), impute=False)
+            Columns(impute=False).fit(self.TABLE.select("price"))
         with pytest.raises(ValueError, match=r"Column x: 'n\.d\.' in row 1"):
-            Columns.fit(pl.DataFrame({"x": ["1 m", "n.d."]}), impute=False)
+            Columns(impute=False).fit(pl.DataFrame({"x": ["1 m", "n.d."]}))
 
     def test_numbers_that_are_asked_for_may_be_codes(self):
         table = pl.DataFrame({"zip": ["00501", "90210"]})
-        assert Columns.fit(table, numeric=["zip"]).apply(table).tolist() == [[501], [90210]]
+        assert Columns(numeric=["zip"]).fit(table).apply(table).tolist() == [[501], [90210]]
 
     @pytest.mark.parametrize(
         "wrong", [{"decimal": ";"}, {"unit": 3}, {"gaps": 3}, {"n_gaps": "x"}, {"size": 1}]
@@ -271,10 +276,10 @@ class TestBounds:
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
-        (["98.6 °C", "37 °C", "100.6 °F"], "'100.6 °F' is 38.11 °C"),
-        (["1:49"] * 3, "'1:49' is 1.817"),
-        (["12k"] * 3, "'12k' is 12000"),
-        (["€1,766.29"] * 3, "'€1,766.29' is 1766.29"),
+        (["98.6 °C", "37 °C", "100.6 °F"], "'100.6 °F' → 38.11 °C"),
+        (["1:49"] * 3, "'1:49' → 1.817"),
+        (["12k"] * 3, "'12k' → 12000"),
+        (["€1,766.29"] * 3, "'€1,766.29' → 1766.29"),
     ],
 )
 def test_examples_have_few_digits(cells, expected):

@@ -165,9 +165,9 @@ class TestTables:
 
     def test_a_frame(self):
         frame = self.frame()
-        columns = Columns.fit(frame.drop(columns="kind"), text=["text"])
+        columns = Columns(text=["text"]).fit(frame.drop(columns="kind"))
         found = compare(
-            frame, frame["kind"], ["RCA"], features=columns.column_transformer(), classifiers=False
+            frame, frame["kind"], ["RCA"], features=Columns(kinds=columns.kinds_), classifiers=False
         )
         table = read_table(frame, label="kind", text=["text"])
         again = compare_table(table, ["RCA"], classifiers=False)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import polars as pl
 import pytest
 
 from docs.pages import ROOT, Page
-from nearfar.columns import Columns
 from nearfar.columns.cells import GAP_WORDS
 from nearfar.columns.notation import survey
 
@@ -41,10 +39,3 @@ def test_every_form_is_tested():
 def test_missing_words():
     (row,) = re.findall(r"^\| (.*) \| missing \|$", PAGE.text, re.MULTILINE)
     assert {word.lower() for word in re.findall(r"``([^`]+)``", row)} <= GAP_WORDS
-
-
-def test_the_example_runs():
-    code = [block.text for block in PAGE.blocks if block.kind == "python"][-1]
-    names = {"pl": pl, "Columns": Columns}
-    exec(compile(code, PAGE.name, "exec"), names)
-    assert f'"{names["columns"].conversions}"' in code

@@ -359,7 +359,7 @@ def test_the_size_limit_can_be_set(metric, tmp_path):
     Metric.load(path, max_bytes=path.stat().st_size)
 
 
-COLUMNS = Columns(
+COLUMNS = Columns.of(
     (
         Number("age", (30.5,), True),
         Boolean("paid", (1.0,), False),

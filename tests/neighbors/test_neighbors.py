@@ -164,7 +164,7 @@ class TestTables:
         table = pd.DataFrame(
             {"size": [1.0, 2.0, 9.0, np.nan], "kind": ["x", "y", "x", "y"], "other": list("pqrs")}
         )
-        columns = Columns.fit(table[["size", "kind"]])
+        columns = Columns().fit(table[["size", "kind"]])
         metric = Metric.identity(len(columns.feature_names)).with_columns(columns)
         expected = kneighbors(metric, table, n_neighbors=2)
         search = MetricNeighbors(metric, n_neighbors=2).fit(table)

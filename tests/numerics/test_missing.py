@@ -255,11 +255,11 @@ class TestRemedies:
 
     @pytest.mark.parametrize("column", ["day", "word"])
     def test_columns_that_are_not_numbers(self, call, column):
-        with pytest.raises((ValueError, TypeError), match=r"not numbers .*Columns\.fit\(X\)"):
+        with pytest.raises((ValueError, TypeError), match=r"not numbers .*nearfar\.Columns"):
             call(FRAME[[column]] if column == "word" else FRAME[["size", column]], TWO)
 
     def test_missing_values(self, call):
-        with pytest.raises(ValueError, match=r"contains NaN\. .*Columns\.fit\(X\)") as caught:
+        with pytest.raises(ValueError, match=r"contains NaN\. .*nearfar\.Columns") as caught:
             call(np.array([[1.0], [np.nan], [3.0], [4.0]]), TWO)
         assert "HistGradientBoosting" not in str(caught.value)
 

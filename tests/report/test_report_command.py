@@ -75,7 +75,6 @@ class TestCommand:
         ):
             assert text in header
             assert any(text in note for note in notes)
-        assert "left out customer_id (looks like ids)" in rest
         assert "<h1>Whom to call</h1>" in header
         assert "category, 4 levels" in rest
         assert "left out: looks like ids" in rest

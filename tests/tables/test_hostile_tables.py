@@ -63,7 +63,7 @@ class TestLongCells:
         assert max(map(len, result.output.splitlines())) < 1000
 
     def test_errors_of_cells(self):
-        columns = Columns.fit(pl.DataFrame({"a": ["1 m", "2 m", "30 cm"] * 9}))
+        columns = Columns().fit(pl.DataFrame({"a": ["1 m", "2 m", "30 cm"] * 9}))
         with pytest.raises(ValueError, match=r"'9999.*\.\.\.' in row 0") as caught:
             columns.apply(pl.DataFrame({"a": ["9" * self.n]}))
         assert len(str(caught.value)) < 200

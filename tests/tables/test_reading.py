@@ -268,7 +268,7 @@ class TestSourcesOfReadTable:
         frame = pl.DataFrame(iris[0], schema=NAMES).to_pandas()
         frame["a"] = (frame["a"] > 5).astype(int).astype("category")
         table = read_table(frame, label=iris[1])
-        assert table.columns.kinds[0].kind == "category"
+        assert table.columns.kinds_[0].kind == "category"
         assert read_table(frame, label="a").kind == "labels"
         assert read_table(frame, numeric=["a"]).columns is None
 

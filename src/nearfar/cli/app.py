@@ -37,7 +37,7 @@ COMMANDS = {
     "report": ("report", "Write a report on a metric: one HTML file that needs no network."),
     "export": (
         "export",
-        "Write a metric for programs without nearfar: an index, a model, SQL or a Python module.",
+        "Write a metric for other programs: an index, a model, SQL, Python or a model card.",
     ),
     "show": ("show", "Show a metric: its size, eigenvalues, features and directions."),
     "adapt": ("adapt", "Adapt vectors of queries to judged searches, and say whether it helps."),
@@ -74,7 +74,7 @@ OTHER_WORDS = {
     "score test validate eval": "evaluate",
     "plot visualize view": "report",
     "info describe inspect print": "show",
-    "convert deploy save": "export",
+    "convert deploy save hub card": "export",
     "finetune": "adapt",
     "link dedupe deduplicate join": "match",
     "annotate judge collect": "ask",
@@ -144,7 +144,7 @@ OPTION_GROUPS = {
     "Testing and time": "budget dry-run checkpoint folds neighbors split seed classifiers "
     "only-if-significant comparison leave-out-learned",
     "Input and output": "out to rows row queries as-vector documents results index dialect table "
-    "mapped run-out json title export replay answers save report",
+    "mapped run-out json title export replay answers save report license",
     "Server": "host port browser show-results",
 }
 

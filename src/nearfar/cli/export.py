@@ -73,13 +73,14 @@ def export(
     json: options.Json = False,
     **given: str | None,
 ) -> None:
-    """Write a metric for programs without nearfar: an index, a model, SQL or a Python module.
+    """Write a metric for other programs: an index, a model, SQL, Python or a model card.
 
     An adapter is written as its map of queries; an index or SQL searches with it. A bridge is
     written as its map.
     """
     target = _TARGETS[_CHOICES(to).value]
-    check_output(save_as, target.suffixes or None, [metric, rows])
+    if not (target.is_folder and save_as.is_dir()):
+        check_output(save_as, target.suffixes or None, [metric, rows])
     if rows is not None and not target.takes_rows:
         raise UserError(f"--rows is for --to {_WITH_ROWS}; {target.name} does not contain rows.")
     if is_adapter(metric):
@@ -93,7 +94,7 @@ def export(
         model, X = Bridge.load(metric), None
         shape = (model.n_features_in_, len(model.linear_map_.b))
     else:
-        model, X, shape = _load_metric(metric, rows, drop, documents)
+        model, X, shape = _load_metric(metric, target, rows, drop, documents)
     arguments: dict[str, Any] = {option.name: given[option.name] for option in target.options}
     if target.takes_rows:
         arguments["X"] = X
@@ -110,11 +111,13 @@ Loaded = tuple[Any, Floats | None, tuple[int, int]]
 """What is exported, rows that go into the file, and the numbers of features and coordinates."""
 
 
-def _load_metric(path: Path, rows: str | None, drop: list[str] | None, documents: bool) -> Loaded:
+def _load_metric(
+    path: Path, target: ExportTarget, rows: str | None, drop: list[str] | None, documents: bool
+) -> Loaded:
     metric = load_metric(path)
     if documents:
         raise UserError(f"--documents is for adapters; {path} is a metric.")
-    if metric.columns is not None:
+    if metric.columns is not None and not target.is_folder:
         note("the export takes features, not columns of a table; nearfar transform takes a table.")
     X = None if rows is None else read_rows(rows, drop=drop, metric=metric).X
     return metric, X, (metric.n_features, metric.n_components)

@@ -89,7 +89,9 @@ def _show_metric(path: Path, json: bool) -> None:
         return
     say(f"{path}: {metric!r}")
     if metric.columns is not None:
-        say(f"Columns: {metric.columns}.")
+        n_columns, n_left = len(metric.columns.names), len(metric.columns.left_out_)
+        left_out = f", {n_left} left out" if n_left else ""
+        say(f"Columns: {n_columns}{left_out}; --columns shows what each became.")
     if (threshold := stored_threshold(path)) is not None:
         say(f"Threshold for pairs: {threshold.value:.6g}, chosen for {threshold.criterion}.")
     if (votes := stored_votes(path)) is not None and votes.counted:

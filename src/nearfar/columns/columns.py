@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from nearfar.columns.cells import (
     CellError,
@@ -22,36 +25,15 @@ from nearfar.columns.cells import (
     is_text,
 )
 from nearfar.columns.guess import guess
-from nearfar.columns.kind import KindTransformer
-from nearfar.columns.kinds import KINDS, Category, Date, FreeText, Kind, Number, SeveralNumbers
+from nearfar.columns.kinds import Category, FreeText, Kind, Number, SeveralNumbers, read_kind
 from nearfar.columns.measured import Measured
 from nearfar.columns.notation import survey
 from nearfar.runtime.suggestions import did_you_mean
-from nearfar.typing import Floats
-
-# A summary names no more columns of a kind, and no more examples, so that it can be read.
-_MOST_NAMES, _MOST_EXAMPLES = 8, 20
-_UNNAMED = "the column without a name"
-_WORDS = {
-    "number": ("a number", "numbers"),
-    "numbers": ("several numbers in a cell", "several numbers in a cell"),
-    "boolean": ("0 or 1", "0 or 1"),
-    "date": ("a date", "dates"),
-    "vector": ("a vector", "vectors"),
-    "category": ("a category", "categories"),
-    "text": ("text", "text"),
-}
-_SIZES = {
-    "category": ("level", "levels"),
-    "numbers": ("feature", "features"),
-    "vector": ("entry", "entries"),
-    "text": ("axis", "axes"),
-}
+from nearfar.typing import Array, Floats
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What the columns of a table become.
+class Columns(TransformerMixin, BaseEstimator):
+    """Turn the columns of a DataFrame into numbers.
 
     ========== =================================================  ================================
     column     features                                           missing values
@@ -71,70 +53,112 @@ class Columns:
     without it. A level that was not seen counts as a rare level; if there is none, all features of
     the column are 0.
 
+    Columns are found by name. Tables may have them in another order, and other columns, which are
+    ignored, as in scikit-learn's `ColumnTransformer`.
+
     Parameters
     ----------
-    kinds : sequence of Kind
-        The columns that are used, in order.
-    left_out : mapping of str to str
-        The columns that are not, and why.
+    numeric, categorical : sequence of str, default=()
+        Columns that are numbers or categories, whatever they look like.
+    text : sequence of str, default=()
+        Columns of free text to use.
+    drop : sequence of str, default=()
+        Columns to leave out.
     impute : bool, default=True
         Whether missing values are replaced; otherwise they are an error.
+    kinds : sequence of Kind, optional
+        The `kinds_` of `Columns` that were fitted to a larger table. `fit` then takes the same
+        columns and reads cells in the same way (units, the order of day and month), and learns only
+        medians, levels and words.
+
+    Attributes
+    ----------
+    kinds_ : tuple of Kind
+        The columns that are used, in order, with what was learned of them.
+    left_out_ : dict of str to str
+        The columns that are not, and why.
+    feature_names_in_ : array of str of shape (n_features_in_,)
+        All columns of the table.
+    n_features_in_ : int
+        Number of columns of the table.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from nearfar.columns import Columns
+    >>> from nearfar import Columns
     >>> table = pd.DataFrame({"age": [20, None, 40], "plan": ["basic", "pro", "basic"]})
-    >>> columns = Columns.fit(table)
-    >>> columns.feature_names
-    ('age', 'age=(missing)', 'plan=basic', 'plan=(other)')
-    >>> columns.apply(table)
+    >>> columns = Columns().fit(table)
+    >>> columns.get_feature_names_out().tolist()
+    ['age', 'age=(missing)', 'plan=basic', 'plan=(other)']
+    >>> columns.transform(table)
     array([[20.,  0.,  1.,  0.],
            [30.,  1.,  0.,  1.],
            [40.,  0.,  1.,  0.]])
     """
 
-    kinds: tuple[Kind, ...]
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    impute: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kinds", tuple(self.kinds))
-        object.__setattr__(self, "left_out", dict(self.left_out))
-        if not self.kinds:
-            raise ValueError("No columns are left for features.")
-        if len(set(self.names)) < len(self.names):
-            raise ValueError("A column is used twice.")
-
-    @classmethod
-    def fit(
-        cls,
-        frame: object,
+    def __init__(
+        self,
         *,
         numeric: Sequence[str] = (),
         categorical: Sequence[str] = (),
         text: Sequence[str] = (),
         drop: Sequence[str] = (),
         impute: bool = True,
-    ) -> Columns:
-        """Find out what the columns of a table are, and learn medians and levels.
+        kinds: Sequence[Kind] | None = None,
+    ) -> None:
+        self.numeric = numeric
+        self.categorical = categorical
+        self.text = text
+        self.drop = drop
+        self.impute = impute
+        self.kinds = kinds
+
+    @classmethod
+    def of(
+        cls, kinds: Sequence[Kind], left_out: Mapping[str, str] | None = None, impute: bool = True
+    ) -> Self:
+        """Return fitted columns of known kinds.
 
         Parameters
         ----------
-        frame : pandas, polars or other DataFrame
-        numeric, categorical : sequence of str
-            Columns that are numbers or categories, whatever they look like.
-        text : sequence of str
-            Columns of free text to use.
-        drop : sequence of str
-            Columns to leave out.
+        kinds : sequence of Kind
+            The columns that are used, in order.
+        left_out : mapping of str to str, optional
+            The columns that are not, and why.
         impute : bool, default=True
             Whether missing values are replaced; otherwise they are an error.
         """
-        keys, frame = column_keys(frame), columns_of(frame)
-        said = {"numeric": numeric, "categorical": categorical, "text": text}
+        left_out = left_out or {}
+        names = [*(kind.name for kind in kinds), *left_out]
+        return cls(impute=impute)._settled(kinds, left_out, names)
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Find out what the columns of a table are, and learn medians, levels and words.
+
+        Parameters
+        ----------
+        X : pandas, polars or other DataFrame
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self
+        """
+        keys, frame = column_keys(X), columns_of(X)
+        if self.kinds is not None:
+            _refuse_lacking([kind.name for kind in self.kinds], keys)
+            again = []
+            for known in self.kinds:
+                with _naming(known.name):
+                    values = column_values(frame, keys[known.name])
+                    if not self.impute:
+                        _refuse_missing(known, values)
+                    again.append(known.again(values))
+            return self._settled(again, {}, keys)
+        said = {"numeric": self.numeric, "categorical": self.categorical, "text": self.text}
         unknown = next(
-            (n for names in (*said.values(), drop) for n in names if n not in keys), None
+            (n for names in (*said.values(), self.drop) for n in names if n not in keys), None
         )
         if unknown is not None:
             hint = did_you_mean(unknown, keys)
@@ -143,20 +167,20 @@ class Columns:
         if twice and twice[0][1] > 1:
             what = " or ".join(option for option, names in said.items() if twice[0][0] in names)
             raise ValueError(f"Column {twice[0][0]!r} is either {what}, not both.")
-        forced: dict[str, Callable[[str, Cells], Kind]] = dict.fromkeys(text, FreeText.fit)
+        forced: dict[str, Callable[[str, Cells], Kind]] = dict.fromkeys(self.text, FreeText.fit)
         declared = [
             name
             for name, key in keys.items()
-            if name not in {*numeric, *text} and is_declared_category(frame, key)
+            if name not in {*self.numeric, *self.text} and is_declared_category(frame, key)
         ]
-        forced |= dict.fromkeys([*categorical, *declared], Category.fit)
+        forced |= dict.fromkeys([*self.categorical, *declared], Category.fit)
         kinds: list[Kind] = []
         left_out = {}
-        for name in [name for name in keys if name not in drop]:
+        for name in [name for name in keys if name not in self.drop]:
             with _naming(name):
                 values = column_values(frame, keys[name])
                 kind: Kind | str | None = None
-                if name not in numeric:
+                if name not in self.numeric:
                     kind = forced.get(name, guess)(name, values)
                 elif is_text(values) and not survey(values).is_number:
                     kind = SeveralNumbers.found(name, values)
@@ -165,52 +189,80 @@ class Columns:
                 if isinstance(kind, str):
                     left_out[name] = kind
                     continue
-                if not impute:
+                if not self.impute:
                     _refuse_missing(kind, values)
                 kinds.append(kind)
-        return cls(tuple(kinds), left_out, impute)
+        return self._settled(kinds, left_out, keys)
+
+    def _settled(
+        self, kinds: Sequence[Kind], left_out: Mapping[str, str], names: Iterable[str]
+    ) -> Self:
+        """Set the fitted attributes; `names` are those of all columns."""
+        if not kinds:
+            raise ValueError("No columns are left for features.")
+        if len({kind.name for kind in kinds}) < len(kinds):
+            raise ValueError("A column is used twice.")
+        self.kinds_, self.left_out_ = tuple(kinds), dict(left_out)
+        self.feature_names_in_ = np.array(list(names), dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        return self
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns that are used."""
-        return tuple(kind.name for kind in self.kinds)
+        return tuple(kind.name for kind in self.kinds_)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in order."""
-        return tuple(name for kind in self.kinds for name in kind.feature_names)
+        return tuple(name for kind in self.kinds_ for name in kind.feature_names)
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The column of each feature."""
-        return tuple(kind.name for kind in self.kinds for _ in kind.feature_names)
+        return tuple(kind.name for kind in self.kinds_ for _ in kind.feature_names)
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Columns that had missing values when they were fitted."""
-        ends = "=(missing)"
-        return tuple(k.name for k in self.kinds if any(f.endswith(ends) for f in k.feature_names))
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> Array:
+        """Return the names of the features.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of the table, which are known.
+        """
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features)
+        return np.array(self.feature_names, dtype=object)
+
+    def transform(self, X: object) -> Floats:
+        """Return the features of a table; its columns are found by name.
+
+        Parameters
+        ----------
+        X : pandas, polars or other DataFrame
+
+        Returns
+        -------
+        array of shape (n_rows, n_features)
+            float64; float32 if all columns are vectors of float32. A DataFrame after
+            `set_output(transform="pandas")` or `"polars"`.
+        """
+        return self.apply(X)
 
     def apply(self, frame: object, *, first_row: int = 0) -> Floats:
-        """Return the features of a table; its columns are found by name.
+        """Return the features of a table as an array, whatever `set_output` says.
 
         Parameters
         ----------
         frame : pandas, polars or other DataFrame
         first_row : int, default=0
             Number of the first row, for messages.
-
-        Returns
-        -------
-        array of shape (n_rows, n_features)
-            float64; float32 if all columns are vectors of float32.
         """
+        check_is_fitted(self)
         keys, frame = column_keys(frame), columns_of(frame)
-        lacking = [name for name in self.names if name not in keys]
-        if lacking:
-            raise ValueError(f"The table lacks columns that are needed: {', '.join(lacking)}.")
+        _refuse_lacking(self.names, keys)
         blocks = []
-        for kind in self.kinds:
+        for kind in self.kinds_:
             with _naming(kind.name, first_row):
                 values = column_values(frame, keys[kind.name])
                 if not self.impute:
@@ -218,113 +270,58 @@ class Columns:
                 blocks.append(kind.apply(values))
         return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
-    def column_transformer(self) -> ColumnTransformer:
-        """Return scikit-learn's transformer of a table, unfitted, for pipelines.
-
-        It reads cells in the same way, and learns medians, levels and words from the rows that it
-        is fitted to. From the same rows it gives the same features.
-
-        Examples
-        --------
-        >>> import numpy as np, pandas as pd
-        >>> from nearfar.columns import Columns
-        >>> table = pd.DataFrame({"age": [20, None, 40], "paid": [True, False, True]})
-        >>> columns = Columns.fit(table)
-        >>> same = columns.column_transformer().fit_transform(table)
-        >>> np.array_equal(same, columns.apply(table))
-        True
-        """
-        pieces = [(kind.name, KindTransformer(kind), [kind.name]) for kind in self.kinds]
-        return ColumnTransformer(pieces, sparse_threshold=0.0, verbose_feature_names_out=False)
-
     def to_json(self) -> str:
-        """Return the columns as JSON; `from_json` reads it."""
-        kinds = [kind.document() for kind in self.kinds]
-        document = {"impute": self.impute, "columns": kinds, "left_out": dict(self.left_out)}
+        """Return the fitted columns as JSON; `from_json` reads it."""
+        kinds = [kind.document() for kind in self.kinds_]
+        document = {"impute": self.impute, "columns": kinds, "left_out": self.left_out_}
         return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Columns:
+    def from_json(cls, text: str) -> Self:
         """Read columns that `to_json` wrote; raise ValueError if they are not valid."""
         try:
             document = json.loads(text)
-            kinds = []
-            for known in document["columns"]:
-                parts = dict(known)
-                if not isinstance(parts["name"], str):
-                    raise TypeError(f"{parts['name']!r} is not the name of a column")
-                kinds.append(KINDS[parts.pop("kind")](**parts))
             left_out = {str(name): str(why) for name, why in document["left_out"].items()}
-            return cls(tuple(kinds), left_out, bool(document["impute"]))
+            kinds = [read_kind(known) for known in document["columns"]]
+            return cls.of(kinds, left_out, bool(document["impute"]))
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"its columns are not valid: {error}") from error
 
-    @property
-    def conversions(self) -> str:
-        """How text is read as numbers and levels, with an example each; "" if none is."""
-        numbers = [kind for kind in self.kinds if isinstance(kind, Number)]
-        read = [f"{k.name} ({k.notation})" for k in numbers if k.notation.example]
-        read += [f"{k.name} ({k})" for k in self.kinds if isinstance(k, SeveralNumbers)]
-        parts = [f"numbers read from text: {_some(read, _MOST_EXAMPLES)}"] if read else []
-        lost = [
-            f"{k.notation.n_gaps} in {k.name} ({', '.join(map(repr, k.notation.gaps))})"
-            for k in numbers
-            if k.notation.gaps
-        ]
-        if lost:
-            parts.append(f"cells that are not numbers count as missing: {_some(lost)}")
-        joined = [
-            f"{k.name} ({k.respelled[0]!r} is {k.respelled[1]!r})"
-            for k in self.kinds
-            if isinstance(k, Category) and k.respelled
-        ]
-        if joined:
-            parts.append(f"levels in several spellings are one: {_some(joined)}")
-        return "; ".join(parts)
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**super().__getstate__()}
+        for name in ("kinds", "kinds_"):
+            if state.get(name) is not None:
+                # As text, files need not know the types of kinds.
+                state[name] = json.dumps([kind.document() for kind in state[name]])
+        return state
 
-    @property
-    def summary(self) -> str:
-        """What the columns become, without `conversions`."""
-        groups: dict[str, list[Kind]] = {}
-        for kind in self.kinds:
-            groups.setdefault(kind.kind, []).append(kind)
-        parts = []
-        for name, kinds in groups.items():
-            names = [
-                f"{k.name} (month first)" if isinstance(k, Date) and k.month_first else k.name
-                for k in kinds
-            ]
-            text = f"{_some(names)} as {_WORDS[name][len(kinds) != 1]}"
-            if name in _SIZES:
-                size = sum(len(kind.feature_names) for kind in kinds)
-                text += f" ({size} {_SIZES[name][size != 1]})"
-            parts.append(text)
-        missing = dict.fromkeys(self.missing)
-        levels = [k.name for k in groups.get(Category.kind, []) if k.name in missing]
-        are_levels = set(levels)
-        filled = [name for name in missing if name not in are_levels]
-        if filled:
-            parts.append(f"missing values in {_some(filled)} are filled in")
-        if levels:
-            parts.append(f"missing values in {_some(levels)} are a level of their own")
-        if self.left_out:
-            reasons = [f"{name or _UNNAMED} ({why})" for name, why in self.left_out.items()]
-            parts.append(f"left out {_some(reasons)}")
-        return "; ".join(parts)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        known = {name: state[name] for name in ("kinds", "kinds_") if state.get(name) is not None}
+        read = {name: tuple(map(read_kind, json.loads(text))) for name, text in known.items()}
+        super().__setstate__({**state, **read})
 
-    @property
-    def summary_is_short(self) -> bool:
-        """Whether `summary` does not name all columns."""
-        sizes = Counter(kind.kind for kind in self.kinds)
-        return max(*sizes.values(), len(self.left_out), len(self.missing)) > _MOST_NAMES
+    def __eq__(self, other: object) -> bool:
+        if not (isinstance(other, Columns) and "kinds_" in vars(self) and "kinds_" in vars(other)):
+            return self is other
+        return (self.kinds_, self.left_out_, self.impute) == (
+            other.kinds_,
+            other.left_out_,
+            other.impute,
+        )
 
-    def __str__(self) -> str:
-        return "; ".join(part for part in (self.summary, self.conversions) if part)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        return tags
 
 
-def _some(names: Sequence[str], most: int = _MOST_NAMES) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _refuse_lacking(names: Sequence[str], keys: Mapping[str, Any]) -> None:
+    lacking = [name for name in names if name not in keys]
+    if lacking:
+        raise ValueError(f"The table lacks columns that are needed: {', '.join(lacking)}.")
 
 
 def _refuse_missing(kind: Kind, values: Cells) -> None:

@@ -10,6 +10,7 @@ from nearfar.columns.cells import Cells, column_keys, column_values, is_missing,
 from nearfar.columns.columns import Columns
 from nearfar.columns.kinds import Category, Kind, Number, SeveralNumbers
 from nearfar.columns.measured import Boolean, Date, Measured
+from nearfar.runtime.quoting import counted
 
 # Longer cells are cut, so that a table of examples stays narrow.
 _LONGEST = 40
@@ -30,7 +31,8 @@ def column_examples(columns: Columns, frame: object = None) -> list[ColumnExampl
     ----------
     columns : Columns
     frame : pandas, polars or other DataFrame, optional
-        Some rows of the table. Without it there are examples only of numbers that are text.
+        Some rows of the table. Without it there are examples only of numbers and
+        levels that are written in several ways.
 
     Examples
     --------
@@ -38,14 +40,14 @@ def column_examples(columns: Columns, frame: object = None) -> list[ColumnExampl
     >>> from nearfar.columns import Columns
     >>> from nearfar.columns.examples import column_examples
     >>> table = pd.DataFrame({"size": ["1 m", "2 m", "804 cm"], "plan": ["a", "a", "b"]})
-    >>> for example in column_examples(Columns.fit(table), table):
+    >>> for example in column_examples(Columns().fit(table), table):
     ...     print(*example, sep=" | ")
-    size | number in m | '804 cm' → 8.04
+    size | number in m | '804 cm' → 8.04 m
     plan | category, 2 levels | 'a' → plan=a
     """
     keys = {} if frame is None else column_keys(frame)
     examples = []
-    for kind in columns.kinds:
+    for kind in columns.kinds_:
         values = column_values(frame, keys[kind.name]) if kind.name in keys else np.empty(0, object)
         text = {"boolean": "0 or 1"}.get(kind.kind, kind.kind)
         n_features = len(kind.feature_names)
@@ -59,11 +61,14 @@ def column_examples(columns: Columns, frame: object = None) -> list[ColumnExampl
             text = f"{len(kind.fill)} numbers in a cell"
         elif not isinstance(kind, Number | Date | Boolean):
             text += f", {n_features} numbers"
+        if isinstance(kind, Number) and kind.notation.gaps:
+            gaps = ", ".join(map(repr, kind.notation.gaps))
+            text += f"; {counted(kind.notation.n_gaps, 'cell')} unreadable ({gaps})"
         if isinstance(kind, Measured) and kind.indicator:
             fill = f" (as {kind.fill[0]:.4g})" if len(kind.fill) == 1 else ""
             text += f"; missing values filled in{fill}"
         examples.append(ColumnExample(kind.name, text, _example(kind, values)))
-    left_out = columns.left_out.items()
+    left_out = columns.left_out_.items()
     return examples + [ColumnExample(name, f"left out: {why}", "") for name, why in left_out]
 
 
@@ -73,8 +78,10 @@ def _example(kind: Kind, values: Cells) -> str:
         return ""
     if isinstance(kind, SeveralNumbers):
         values = np.array([kind.example], dtype=object)
+    if isinstance(kind, Category) and kind.respelled:
+        values = np.array(kind.respelled, dtype=object)
     if isinstance(kind, Number) and kind.notation.example and is_text(values):
-        values = np.array([kind.notation.example], dtype=object)
+        return str(kind.notation)
     known = values[~is_missing(values)][:1]
     if len(known) == 0:
         return ""

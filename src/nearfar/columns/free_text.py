@@ -68,7 +68,9 @@ class FreeText(Kind):
         axes = np.eye(1)
         if len(words) > 1:
             svd = TruncatedSVD(min(_MOST_AXES, len(words)), random_state=0)
-            axes = svd.fit(vectorizer.transform(cells)).components_
+            # If all rows have the same words, shares of the variance are 0 / 0.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                axes = svd.fit(vectorizer.transform(cells)).components_
         return cls(name, tuple(words), tuple(weights), tuple(map(tuple, axes.tolist())))
 
     def again(self, values: Cells) -> Self:

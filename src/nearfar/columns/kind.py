@@ -1,7 +1,7 @@
 """What all kinds of columns share.
 
 A kind is fitted to the cells of a column. What it learns (medians, levels) is a few numbers and
-words, which JSON can hold. `KindTransformer` learns it again from other rows.
+words, which JSON can hold; `Kind.again` learns it again from other rows.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, fields
 from typing import ClassVar, Self
 
-import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-
-from nearfar.columns.cells import Cells, column_values
+from nearfar.columns.cells import Cells
 from nearfar.typing import Array, Floats
 
 MISSING = "(missing)"
@@ -65,29 +62,3 @@ class Kind(ABC):
         kept = [f.name for f in fields(self) if added.get(f.name, self) != getattr(self, f.name)]
         values = asdict(self)
         return {"kind": self.kind, **{name: values[name] for name in kept}}
-
-
-class KindTransformer(TransformerMixin, BaseEstimator):
-    """A column in scikit-learn's pipelines: learned again from the rows that it is fitted to.
-
-    Parameters
-    ----------
-    kind : Kind
-        How cells are read; its medians, levels and words are not used.
-    """
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-
-    def fit(self, X: object, y: object = None) -> Self:
-        """Learn from a table with this column."""
-        self.kind_ = self.kind.again(column_values(X, self.kind.name))
-        return self
-
-    def transform(self, X: object) -> Floats:
-        """Return the features of a table."""
-        return self.kind_.apply(column_values(X, self.kind.name))
-
-    def get_feature_names_out(self, input_features: object = None) -> Array:
-        """Return the names of the features."""
-        return np.array(self.kind_.feature_names, dtype=object)

@@ -96,7 +96,7 @@ class Notation:
         # No more digits than the cell has, which may be those of a fraction.
         digits = max(_FEWEST_DIGITS, sum(letter.isdigit() for letter in self.example))
         rounded = float(f"{value:.{digits}g}")
-        return f"{self.example!r} is {rounded:.9g}{f' {self.unit}' if converted else ''}"
+        return f"{self.example!r} → {rounded:.9g}{f' {self.unit}' if converted else ''}"
 
 
 PLAIN = Notation()

@@ -120,11 +120,6 @@ class SeveralNumbers(Measured):
         pairs = zip(self.notations, parts, strict=True)
         return np.column_stack([notation.read(part) for notation, part in pairs])
 
-    def __str__(self) -> str:
-        numbers = self.read(np.array([self.example], dtype=object))[0]
-        *first, last = (f"{number:.6g}" for number in numbers)
-        return f"{self.example!r} is {', '.join(first)} and {last}"
-
 
 def _columns(values: Cells, separator: str, size: int) -> tuple[list[Cells], Cells]:
     """Return the parts of all cells as columns, and which cells have another number of parts."""

@@ -109,7 +109,7 @@ def compare(
         not recommended. Not with split="classes".
     features : transformer, optional
         Makes numbers of X, which may then be a table with text, for all methods, such as
-        `Columns.fit(X).column_transformer()`. It is fitted to the training rows of each fold.
+        `Columns()`. It is fitted to the training rows of each fold.
     budget : float, optional
         Time limit in seconds. Every method first runs on a small sample of one fold, the better
         half of the learners then on more rows, and the best on all folds. Methods that do not

@@ -166,7 +166,10 @@ def comparable_rows(X: Any) -> Floats:
     if rows.dtype.kind in "fiub" and np.isfinite(rows).all():
         return rows.astype(np.float64)
     # Each value of a column is a random number: only equal ones are near each other.
-    codes = [np.unique(cells.astype(str), return_inverse=True)[1] for cells in rows.T]
+    words = [
+        [str(c.tolist() if isinstance(c, np.ndarray) else c) for c in cells] for cells in rows.T
+    ]
+    codes = [np.unique(cells, return_inverse=True)[1] for cells in words]
     return np.column_stack([random.standard_normal(len(rows))[code] for code in codes])
 
 

@@ -192,29 +192,35 @@ def read_metric(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES
         If it is not a metric, is damaged, or has more than `max_bytes` bytes.
     """
     with open_tensors(path, "metric", _VERSIONS, max_bytes) as file:
-        version = int(file.metadata["version"])
-        fields = {
-            field.parameter: field.decode(file.metadata[field.key])
-            for field in _FIELDS
-            if version == field.version or (version > field.version and field.key in file.metadata)
-        }
-        if version == _GATED or "gate.V" in file:
-            b = file["gate.b"]
-            parts = [Metric(_map(file, f"L.{number}"), **fields) for number in range(len(b))]
-            return GatedMetric(parts, _map(file, "gate.V"), b)
-        if any(name in file for name in _VOTES):
-            directions, *others = _VOTES
-            fields["votes"] = Votes(_map(file, directions), *(file[name] for name in others))
-        if version == _WIDE:
-            return WideMetric(*(_map(file, name) for name in _WIDE_MAP), **fields)
-        if version == _KERNEL or "basis.points" in file:
-            fields["kernel_map"] = _decoded(json.loads(file.metadata["kernel"]), file)
-        if version == _MAPS:
-            kinds = json.loads(file.metadata["maps"])
-            maps = [_decoded(kind, file, f"map.{n}.") for n, kind in enumerate(kinds)]
-            n_features = max(each.n_features for each in maps if each is not None)
-            fields["kernel_map"] = maps[0] if len(maps) == 1 else SideBySide(maps, n_features)
-        return Metric(_map(file, "L"), **fields)
+        metric = _metric(file)
+        vars(metric)["_metadata"] = _of_caller(file)
+        return metric
+
+
+def _metric(file: TensorFile) -> Metric:
+    version = int(file.metadata["version"])
+    fields = {
+        field.parameter: field.decode(file.metadata[field.key])
+        for field in _FIELDS
+        if version == field.version or (version > field.version and field.key in file.metadata)
+    }
+    if version == _GATED or "gate.V" in file:
+        b = file["gate.b"]
+        parts = [Metric(_map(file, f"L.{number}"), **fields) for number in range(len(b))]
+        return GatedMetric(parts, _map(file, "gate.V"), b)
+    if any(name in file for name in _VOTES):
+        directions, *others = _VOTES
+        fields["votes"] = Votes(_map(file, directions), *(file[name] for name in others))
+    if version == _WIDE:
+        return WideMetric(*(_map(file, name) for name in _WIDE_MAP), **fields)
+    if version == _KERNEL or "basis.points" in file:
+        fields["kernel_map"] = _decoded(json.loads(file.metadata["kernel"]), file)
+    if version == _MAPS:
+        kinds = json.loads(file.metadata["maps"])
+        maps = [_decoded(kind, file, f"map.{n}.") for n, kind in enumerate(kinds)]
+        n_features = max(each.n_features for each in maps if each is not None)
+        fields["kernel_map"] = maps[0] if len(maps) == 1 else SideBySide(maps, n_features)
+    return Metric(_map(file, "L"), **fields)
 
 
 def _map(file: TensorFile, name: str) -> Matrix:
@@ -241,4 +247,8 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     {'iterations': '12'}
     """
     with open_tensors(path, "metric", _VERSIONS) as file:
-        return {key: text for key, text in file.metadata.items() if key not in _RESERVED}
+        return _of_caller(file)
+
+
+def _of_caller(file: TensorFile) -> dict[str, str]:
+    return {key: text for key, text in file.metadata.items() if key not in _RESERVED}

@@ -172,7 +172,7 @@ def several_features(metric: Metric) -> tuple[str, ...] | None:
     >>> from nearfar.columns import Columns
     >>> from nearfar.metrics.importance import several_features
     >>> table = pd.DataFrame({"age": [20, 30, 40], "plan": ["basic", "pro", "basic"]})
-    >>> several_features(Metric.identity(3).with_columns(Columns.fit(table)))
+    >>> several_features(Metric.identity(3).with_columns(Columns().fit(table)))
     ('age', 'plan', 'plan')
     """
     columns = metric.columns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -285,14 +285,14 @@ def stored_spreads(path: Path) -> list[float] | None:
     return _stored(path, "feature_spreads", spreads)
 
 
-def stored_statement(path: Path) -> Stated | None:
-    """Return what was stated of the metric in a file when it was learned, if the file has it."""
+def stored_statement(source: Path | Mapping[str, str]) -> Stated | None:
+    """Return what was stated of a metric when it was learned, if its file or metadata have it."""
 
     def statement(value: Json) -> Stated:
         entry = _dict(value)
         return Stated(_text(entry["measure"]), _number(entry["loss"]), _text(entry["text"]))
 
-    return _stored(path, "stated", statement)
+    return _stored(source, "stated", statement)
 
 
 def class_digest(classes: Array) -> str:
@@ -301,8 +301,8 @@ def class_digest(classes: Array) -> str:
     return blake2b(names.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def stored_votes(path: Path) -> Votes | None:
-    """Return how often votes were right on rows that took no part, if a metric's file has it."""
+def stored_votes(source: Path | Mapping[str, str]) -> Votes | None:
+    """Return how often votes were right on rows that took no part, if a metric's file says it."""
 
     def votes(value: Json) -> Votes:
         entry = _dict(value)
@@ -319,10 +319,10 @@ def stored_votes(path: Path) -> Votes | None:
             raise ValueError("The best number of neighbours is among those counted.")
         return Votes(_text(entry["classes"]), counted, right, best)
 
-    return _stored(path, "votes", votes)
+    return _stored(source, "votes", votes)
 
 
-def stored_threshold(path: Path) -> Threshold | None:
+def stored_threshold(source: Path | Mapping[str, str]) -> Threshold | None:
     """Return the threshold for pairs that a metric's file has, if there is one."""
 
     def threshold(value: Json) -> Threshold:
@@ -333,7 +333,7 @@ def stored_threshold(path: Path) -> Threshold | None:
         )
         return Threshold(number, criterion, pairs)
 
-    return _stored(path, "threshold", threshold)
+    return _stored(source, "threshold", threshold)
 
 
 def save_threshold(path: Path, threshold: Threshold) -> None:
@@ -343,14 +343,15 @@ def save_threshold(path: Path, threshold: Threshold) -> None:
     Metric.load(path).save(path, metadata=read_metadata(path) | {"threshold": text})
 
 
-def _stored(path: Path, key: str, parse: Callable[[Json], T]) -> T | None:
-    """Return what a file has under a key, or raise ValueError if it is damaged."""
-    text = read_metadata(path).get(key)
+def _stored(source: Path | Mapping[str, str], key: str, parse: Callable[[Json], T]) -> T | None:
+    """Return what a file or its metadata have under a key, or raise ValueError if it is damaged."""
+    text = (read_metadata(source) if isinstance(source, Path) else source).get(key)
     if text is None:
         return None
     with suppress(LookupError, TypeError, ValueError, OverflowError, RecursionError):
         return parse(json.loads(text))
-    raise ValueError(f"{path} has a damaged entry {key!r}; learn the metric again.")
+    where = source if isinstance(source, Path) else "The metric"
+    raise ValueError(f"{where} has a damaged entry {key!r}; learn the metric again.")
 
 
 def _number(value: Json) -> float:

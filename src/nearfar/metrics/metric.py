@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,12 @@ from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.linear_algebra import by_spread, determined, product
+from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.metric_learn_names import MetricLearnNames
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
+HUB_FILE = "metric.safetensors"
+"""Name of a metric's file in a folder for a hub of models."""
 MAX_FILE_BYTES = 4 << 30
 """Size of the largest file that `Metric.load` reads by default."""
 
@@ -118,7 +122,8 @@ class Metric(MetricLearnNames):
             votes=votes,
             kernel_map=kernel_map,
             unit_rows=bool(unit_rows),
-            columns=columns,
+            # Refitted, the columns of the caller would give other features.
+            columns=columns and Columns.of(columns.kinds_, columns.left_out_, columns.impute),
         )
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -201,7 +206,7 @@ class Metric(MetricLearnNames):
         >>> from nearfar import Metric
         >>> from nearfar.columns import Columns
         >>> table = pd.DataFrame({"age": [20, 30], "paid": [True, False]})
-        >>> metric = Metric([[0.1, 0.0], [0.0, 1.0]]).with_columns(Columns.fit(table))
+        >>> metric = Metric([[0.1, 0.0], [0.0, 1.0]]).with_columns(Columns().fit(table))
         >>> metric.transform(table)
         array([[2., 1.],
                [3., 0.]])
@@ -452,11 +457,60 @@ class Metric(MetricLearnNames):
         ----------
         path : path-like
         metadata : mapping of str to str, optional
-            Text to store with the metric; `nearfar.metrics.file_format.read_metadata` returns it.
+            Text to store with the metric [default: `metadata`].
         """
         from nearfar.metrics.file_format import write_metric
 
-        write_metric(path, self, metadata or {})
+        write_metric(path, self, self.metadata if metadata is None else metadata)
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Text in the file that the metric was loaded from; empty if it was not.
+
+        `nearfar learn` and `Learned.save` store there what the metric was learned from.
+        """
+        found: Mapping[str, str] = vars(self).get("_metadata", {})
+        return found
+
+    def card(self, *, title: str = "A learned metric", license: str = "") -> str:
+        """Return a model card: what the metric was learned from, figures, input, use and limits.
+
+        It is Markdown with the front matter of the Hugging Face hub. It has the facts of the file
+        that the metric was loaded from; without them, it says that they are not known.
+
+        Parameters
+        ----------
+        title : str, default="A learned metric"
+        license : str, default=""
+            As the hub writes it, such as "cc-by-4.0"; left out if empty.
+
+        Examples
+        --------
+        >>> from nearfar import Metric
+        >>> card = Metric.identity(2).card(license="mit")
+        >>> card.splitlines()[1:3]
+        ['library_name: nearfar', 'license: "mit"']
+        """
+        from nearfar.metrics.model_card import model_card
+
+        return model_card(self, HUB_FILE, title, license)
+
+    def to_hub(self, folder: str | os.PathLike[str], *, license: str = "") -> None:
+        """Write a folder for the Hugging Face hub: metric.safetensors, and the card as README.md.
+
+        Parameters
+        ----------
+        folder : path-like
+            Its name is the title of the card. It is made if there is none.
+        license : str, default=""
+            As the hub writes it, such as "cc-by-4.0"; left out if empty.
+        """
+        path = Path(folder)
+        card = self.card(title=path.resolve().name, license=license)
+        path.mkdir(parents=True, exist_ok=True)
+        self.save(path / HUB_FILE)
+        with atomic_write(path / "README.md") as temporary:
+            temporary.write_text(card, "utf-8")
 
     @staticmethod
     def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) -> Metric:

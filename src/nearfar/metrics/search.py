@@ -164,6 +164,12 @@ class Gallery:
         self.pairwise = metric.pairwise if isinstance(metric, Distance) else EUCLIDEAN
         self._spaces: dict[Metric | Distance, _Space] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        return {"metric": self.metric, "X": self.X}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(vars(Gallery(**state)))
+
     def __len__(self) -> int:
         return int(np.shape(self.X)[0])
 

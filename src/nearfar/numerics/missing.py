@@ -64,13 +64,13 @@ def naming_remedies() -> Iterator[None]:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(
                 f"X has columns that are not numbers ({message.partition('. ')[0]}). Encode them, "
-                "for example with Columns.fit(X).column_transformer() of nearfar.columns."
+                "for example with nearfar.Columns."
             ) from error
         if " contains NaN." in message:
             raise ValueError(
                 f"{message.partition('.')[0]}. Fill in missing values, or leave out their rows: "
-                "for a DataFrame, Columns.fit(X).apply(X) of nearfar.columns does it; for an "
-                "array, sklearn.impute.SimpleImputer."
+                "for a DataFrame, nearfar.Columns does it; for an array, "
+                "sklearn.impute.SimpleImputer."
             ) from error
         raise
 

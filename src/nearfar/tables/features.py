@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,10 +20,12 @@ from nearfar.columns import Columns
 from nearfar.columns.category import Category
 from nearfar.columns.examples import ColumnExample, column_examples
 from nearfar.columns.guess import CONSTANT, IDS, MANY, named_like_id, numbers_like_ids
+from nearfar.columns.kinds import Number
 from nearfar.columns.leakage import leaking_columns
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
+from nearfar.runtime.quoting import counted
 from nearfar.tables.errors import NotNumbersError, TableError
 from nearfar.tables.formats import FORMATS, column_names, kind_of, open_table
 from nearfar.tables.frames import Frame
@@ -31,6 +34,7 @@ from nearfar.tables.reader import (
     ColumnChoice,
     Source,
     columns_named,
+    listed,
     named_columns,
     polars_frame,
     require_columns,
@@ -218,7 +222,7 @@ def _fitted(
     features: Sequence[str],
     others: tuple[str, ...],
     label: str | None,
-    kinds: dict[str, tuple[str, ...]],
+    kinds: dict[str, Any],
     impute: bool,
 ) -> Prepared:
     """Learn what becomes of columns, and say so."""
@@ -235,7 +239,7 @@ def _fitted(
     has_label = None if places is None else labelled
     frame = frame.with_columns(_read_vectors(path, name, has_label) for name in vectors)
     try:
-        columns = Columns.fit(frame.select(features), **kinds, impute=impute)
+        columns = Columns(**kinds, impute=impute).fit(frame.select(features))
         X = columns.apply(frame)
     except ValueError as error:
         remedy = ""
@@ -246,19 +250,30 @@ def _fitted(
                     f" Correct it, or leave out {option('impute none')} to fill in missing values."
                 )
         raise TableError(f"{path}: {error}{remedy}") from error
+    n_features = counted(len(columns.feature_names), "feature")
+    said = [f"read {counted(len(columns.names), 'column')} as {n_features}"]
+    if columns.left_out_:
+        reasons: dict[str, list[str]] = {}
+        for name, why in columns.left_out_.items():
+            reasons.setdefault(why, []).append(name or "the column without a name")
+        said.append("left out " + ", ".join(f"{listed(n)} ({why})" for why, n in reasons.items()))
+    lost = [k for k in columns.kinds_ if isinstance(k, Number) and k.notation.gaps]
+    if lost:
+        cells_lost = counted(sum(k.notation.n_gaps for k in lost), "cell")
+        gaps = listed([f"{k.name}: {k.notation.gaps[0]!r}" for k in lost])
+        said.append(f"{cells_lost} unreadable ({gaps})")
     change = ", ".join(option(name) for name in ("numeric", "categorical", "text", "drop"))
-    more = " See all with `nearfar show METRIC --columns`." if columns.summary_is_short else ""
-    note(f"took {columns.summary}. Change this with {change}.{more}")
-    names = [kind.name for kind in columns.kinds if isinstance(kind, Category)]
-    names += [name for name, why in columns.left_out.items() if why == MANY]
+    note(
+        f"{'; '.join(said)}. See how with `nearfar show METRIC --columns`; change it with {change}."
+    )
+    names = [kind.name for kind in columns.kinds_ if isinstance(kind, Category)]
+    names += [name for name, why in columns.left_out_.items() if why == MANY]
     repeated = [name for name in names if named_like_id(name)]
     if repeated:
         note(
             f"the ids in {columns_named(repeated)} repeat. If rows with the same id belong "
             f"together, use {option('group', repeated[0])}."
         )
-    if columns.conversions:
-        note(f"{columns.conversions}.")
     cells = frame.select(columns.names)
     return Prepared(X, frame.select(others), columns.feature_names, columns, places, cells)
 

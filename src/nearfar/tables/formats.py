@@ -247,10 +247,10 @@ class RecipeReader(TableReader):
         self.path, self._source, self._columns = source.path, source, columns
         self.features = columns.feature_names
         self.others = pa.schema([source.others.field(name) for name in others])
-        types = [source.others.field(kind.name).type for kind in columns.kinds]
+        types = [source.others.field(kind.name).type for kind in columns.kinds_]
         single = all(
             isinstance(kind, Vector) and getattr(each, "value_type", None) == pa.float32()
-            for kind, each in zip(columns.kinds, types, strict=True)
+            for kind, each in zip(columns.kinds_, types, strict=True)
         )
         self.dtype = np.dtype(np.float32 if single else np.float64)
 
@@ -261,7 +261,7 @@ class RecipeReader(TableReader):
     def _read_batches(self) -> Iterator[Batch]:
         row = 0
         unseen: Counter[str] = Counter()
-        widths = [len(kind.feature_names) for kind in self._columns.kinds]
+        widths = [len(kind.feature_names) for kind in self._columns.kinds_]
         starts = np.cumsum([0, *widths[:-1]])
         for batch in self._source.batches():
             frame = polars_frame(batch.others.select(self._columns.names))
@@ -270,13 +270,13 @@ class RecipeReader(TableReader):
             except ValueError as error:
                 raise TableError(f"{self.path}: {error}") from error
             row += len(X)
-            for kind, start in zip(self._columns.kinds, starts, strict=True):
+            for kind, start in zip(self._columns.kinds_, starts, strict=True):
                 if isinstance(kind, Category):
                     own = X[:, start : start + len(kind.feature_names)]
                     unseen[kind.name] += kind.unseen(column_values(frame, kind.name), own)
             others = batch.others.select(self.others.names)
             yield Batch(X.astype(self.dtype, copy=False), others, batch.total)
-        for kind in self._columns.kinds:
+        for kind in self._columns.kinds_:
             if unseen[kind.name] > _MANY_UNSEEN * row:
                 rare = "are rare or " if isinstance(kind, Category) and kind.rare else ""
                 note(

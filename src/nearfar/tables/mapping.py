@@ -115,7 +115,7 @@ class RowMap:
                 raise TableError(f"{source} has lists in {columns_named(lists)}; {choose}.")
             if lists:
                 kind = Vector(vector or lists[0], (0.0,) * n_features, indicator=False)
-                reader = reader.with_columns(Columns((kind,), impute=False))
+                reader = reader.with_columns(Columns.of((kind,), impute=False))
         return cls(reader, transform, width)
 
 

@@ -134,7 +134,7 @@ def read_table(
     >>> table.X.ravel()
     array([1. , 2. , 0.8])
     >>> table.notes[0].text
-    'Took size as a number. Change this with numeric, categorical, text, drop.'
+    'Read 1 column as 1 feature. See how with `nearfar show METRIC --columns`; ...'
     """
     if sum(each is not None for each in (label, triplets, pairs)) > 1:
         all_of = [option(each) for each in ("label", "triplets", "pairs")]

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from nearfar.columns import Columns
 from nearfar.columns.measured import Measured
 from nearfar.comparison import Comparison, compare
 from nearfar.comparison.compared_methods import Learners
@@ -105,9 +106,9 @@ def features_of(table: Table) -> Features | None:
     """
     if table.columns is None or table.cells is None:
         return None
-    if all(isinstance(kind, Measured) and not kind.indicator for kind in table.columns.kinds):
+    if all(isinstance(kind, Measured) and not kind.indicator for kind in table.columns.kinds_):
         return None
-    return Features(table.cells, table.columns.column_transformer())
+    return Features(table.cells, Columns(kinds=table.columns.kinds_, impute=table.columns.impute))
 
 
 def check_folds(table: Table, cv: int, n_neighbors: int | str, split: str) -> None:

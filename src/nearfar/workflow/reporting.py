@@ -214,7 +214,6 @@ def describe_table(table: Table, **subject: Any) -> Study:
         ids=table.ids,
         texts=table.texts,
         pictures=table.pictures,
-        notes=() if table.columns is None else [("Columns", str(table.columns))],
         row_numbers=table.places,
         source=shown_name(table.source) if kind_of(path) in FORMATS else "",
         rows_code=reading_code(table.source) if table.source else "",

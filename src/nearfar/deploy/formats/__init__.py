@@ -47,6 +47,8 @@ class ExportTarget:
         Whether rows can be part of the file.
     is_map : bool
         Whether the file is the map alone, by the method ``to_NAME(path)``.
+    is_folder : bool
+        Whether several files are written to a folder, which may exist.
     """
 
     name: str
@@ -56,6 +58,7 @@ class ExportTarget:
     options: tuple[ExportOption, ...] = ()
     takes_rows: bool = False
     is_map: bool = False
+    is_folder: bool = False
 
 
 def export_targets() -> dict[str, ExportTarget]:
@@ -65,7 +68,7 @@ def export_targets() -> dict[str, ExportTarget]:
     --------
     >>> from nearfar.deploy.formats import export_targets
     >>> sorted(export_targets())
-    ['faiss', 'numpy', 'onnx', 'sql']
+    ['faiss', 'hub', 'numpy', 'onnx', 'sql']
     """
     modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
     targets = (getattr(module, "TARGET", None) for module in modules)

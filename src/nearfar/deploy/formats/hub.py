@@ -1,0 +1,24 @@
+"""A folder for the Hugging Face hub: the metric, and its model card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nearfar.deploy.formats import ExportOption, ExportTarget
+
+
+def _write(metric: Any, folder: Path, license: str | None) -> str:
+    if not hasattr(metric, "to_hub"):
+        raise ValueError("Only metrics have a model card.")
+    metric.to_hub(folder, license=license or "")
+    return "Metric and model card"
+
+
+TARGET = ExportTarget(
+    "hub",
+    "a folder with a model card, for the Hugging Face hub",
+    _write,
+    options=(ExportOption("license", "license of the card, such as cc-by-4.0."),),
+    is_folder=True,
+)

@@ -1,0 +1,97 @@
+"""`TRUSTED_TYPES`: the classes in files that skops writes, for `skops.io.load` and MLflow.
+
+skops does not run code of a file, and loads only classes that it is told to trust. These are all of
+fitted learners, of what predicts with them, and of `Columns`. None reads or writes files or runs
+code of others when it is made.
+"""
+
+from __future__ import annotations
+
+TRUSTED_TYPES = [
+    "nearfar.columns.columns.Columns",
+    "nearfar.constraints.from_labels.AllTriplets",
+    "nearfar.constraints.from_labels.FarTargetTriplets",
+    "nearfar.constraints.from_labels.NearestTriplets",
+    "nearfar.constraints.from_labels.RandomPairs",
+    "nearfar.constraints.from_labels.RandomTriplets",
+    "nearfar.constraints.mining.Mining",
+    "nearfar.evaluate.likelihood.LikelihoodRatios",
+    "nearfar.evaluate.neighbor_votes.Reliability",
+    "nearfar.evaluate.verification.RocCurve",
+    "nearfar.learners.boosting.base.Assembly",
+    "nearfar.learners.boosting.base.Terms",
+    "nearfar.learners.boosting.boostmetric.BoostMetric",
+    "nearfar.learners.boosting.drmetric.DRMetric",
+    "nearfar.learners.boosting.loop.NewTerms",
+    "nearfar.learners.boosting.metricboost.MetricBoost",
+    "nearfar.learners.boosting.metricboost.VotingAssembly",
+    "nearfar.learners.boosting.psdboost.PSDBoost",
+    "nearfar.learners.classic.closed_form.Solution",
+    "nearfar.learners.classic.dca.DCA",
+    "nearfar.learners.classic.gmml.GMML",
+    "nearfar.learners.classic.inverse_covariance.InverseCovariance",
+    "nearfar.learners.classic.itml.ITML",
+    "nearfar.learners.classic.kissme.KISSME",
+    "nearfar.learners.classic.kissme.XQDA",
+    "nearfar.learners.classic.lda.LDA",
+    "nearfar.learners.classic.lfda.LFDA",
+    "nearfar.learners.classic.lmnn.LMNN",
+    "nearfar.learners.classic.lsml.LSML",
+    "nearfar.learners.classic.mlkr.MLKR",
+    "nearfar.learners.classic.mmc.MMC",
+    "nearfar.learners.classic.plda.PLDA",
+    "nearfar.learners.classic.rca.RCA",
+    "nearfar.learners.forest.forest_metric.ForestMetric",
+    "nearfar.learners.max_margin.frob_metric.FrobMetric",
+    "nearfar.learners.max_margin.max_margin_metric.MaxMarginMetric",
+    "nearfar.learners.max_margin.max_margin_objective.Solution",
+    "nearfar.learners.max_margin.psd_split.PsdSplit",
+    "nearfar.learners.nca.mixture_nca.MixtureNCA",
+    "nearfar.learners.nca.mixture_problem.MixtureModel",
+    "nearfar.learners.nca.nca.NCA",
+    "nearfar.learners.nca.nca.SparseNCA",
+    "nearfar.learners.pieces.piecewise_metric.PiecewiseMetric",
+    "nearfar.learners.problem.MetricBuilder",
+    "nearfar.learners.problem.WarmStart",
+    "nearfar.learners.row_span.RowSpan",
+    "nearfar.learners.scaler.Scaler",
+    "nearfar.learners.selection.auto.AutoMetric",
+    "nearfar.learners.selection.auto_problem.Blend",
+    "nearfar.learners.selection.auto_problem.BlendWeights",
+    "nearfar.learners.selection.choice.Shrinkage",
+    "nearfar.learners.selection.expectation.Expected",
+    "nearfar.losses.loss.Exponential",
+    "nearfar.losses.loss.Logistic",
+    "nearfar.losses.loss.SquaredHinge",
+    "nearfar.metrics.feature_maps.SideBySide",
+    "nearfar.metrics.gated.GatedMetric",
+    "nearfar.metrics.kernel_map.KernelMap",
+    "nearfar.metrics.leaf_map.Forest",
+    "nearfar.metrics.leaf_map.LeafMap",
+    "nearfar.metrics.metric.Metric",
+    "nearfar.metrics.piece_map.PieceMap",
+    "nearfar.metrics.search.Gallery",
+    "nearfar.metrics.threshold_votes.Votes",
+    "nearfar.metrics.wide_metric.WideMetric",
+    "nearfar.neighbors.classifier.MetricNeighborsClassifier",
+    "nearfar.neighbors.regressor.MetricNeighborsRegressor",
+    "nearfar.runtime.history.History",
+    "nearfar.runtime.history.Iteration",
+    "nearfar.verification.certified_thresholds.OperatingPoint",
+    "nearfar.verification.targets.Bound",
+    "nearfar.verification.targets.Costs",
+    "nearfar.verification.targets.EqualErrors",
+    "nearfar.verification.verifier.PairVerifier",
+]
+"""Names of classes of nearfar.
+
+Examples
+--------
+>>> import skops.io
+>>> from sklearn.datasets import load_iris
+>>> from nearfar import LDA
+>>> from nearfar.deploy.skops import TRUSTED_TYPES
+>>> data = skops.io.dumps(LDA().fit(*load_iris(return_X_y=True)))
+>>> skops.io.loads(data, trusted=TRUSTED_TYPES)
+LDA()
+"""

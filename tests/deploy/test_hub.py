@@ -1,0 +1,155 @@
+"""A folder for the hub: the file of the metric, and a card of what the file knows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from sklearn.datasets import load_wine
+
+from nearfar import Columns, GatedMetric, Metric, learn, read_table
+from nearfar.cli.app import app
+from nearfar.metrics.learned_from import Threshold, save_threshold
+
+X, Y = load_wine(return_X_y=True)
+NAMES = [f"part_{j}" for j in range(13)]
+
+
+@pytest.fixture(scope="module")
+def table():
+    hue = np.where(X[:, 10] > 1, "pale", "deep")
+    return pd.DataFrame(X, columns=NAMES).assign(hue=hue, kind=[f"class {k}" for k in Y])
+
+
+@pytest.fixture(scope="module")
+def file(table, tmp_path_factory):
+    path = tmp_path_factory.mktemp("learned") / "wine.safetensors"
+    learn(read_table(table, label="kind"), methods="lda").save(path)
+    return path
+
+
+def sections(card):
+    """The front matter as YAML, and the text below each heading."""
+    _, front, body = card.split("---\n", 2)
+    parts = body.split("\n## ")
+    return yaml.safe_load(front), dict(part.split("\n\n", 1) for part in parts[1:])
+
+
+def test_the_card_states_what_the_file_knows(file):
+    metric = Metric.load(file)
+    front, found = sections(metric.card(license="cc-by-4.0"))
+    assert front == {
+        "library_name": "nearfar",
+        "license": "cc-by-4.0",
+        "tags": ["metric-learning", "nearest-neighbors"],
+        "metrics": ["error"],
+    }
+    made, votes = (json.loads(metric.metadata[key]) for key in ("provenance", "votes"))
+    assert f"178 rows (fingerprint {made['fingerprint']})" in found["Learned from"]
+    assert f"{made['made']}, by nearfar {made['nearfar']}" in found["Learned from"]
+    assert f"Verdict: {made['verdict']}\n" in found["Figures"]
+    right = sum(votes["right"][votes["best"] - 1])
+    assert f"right for {right} of 178 rows" in found["Figures"]
+    assert "| hue | category, 2 levels |" in found["Input"]
+    assert found["Input"].count("\n") == 16
+    assert "hashes of rows" in found["Limits"]
+    assert "levels and words" in found["Limits"]
+
+
+def test_the_code_of_the_card_runs(file, table, tmp_path, monkeypatch):
+    metric = Metric.load(file)
+    metric.to_hub(tmp_path)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    _, found = sections((tmp_path / "README.md").read_text())
+    code = found["Use"].removeprefix("```python\n").split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(code, "card", "exec"), names)
+    np.testing.assert_array_equal(names["metric"].transform(table), metric.transform(table))
+    assert len(code.strip().splitlines()) == 7
+
+
+def test_the_folder_has_the_same_file(file, tmp_path):
+    folder = tmp_path / "wine metric"
+    Metric.load(file).to_hub(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "metric.safetensors"]
+    assert (folder / "metric.safetensors").read_bytes() == file.read_bytes()
+    assert "\n# wine metric\n" in (folder / "README.md").read_text()
+    Metric.identity(2).to_hub(folder)
+    assert Metric.load(folder / "metric.safetensors").n_features == 2
+
+
+def test_what_is_not_known_is_not_stated(tmp_path):
+    front, found = sections(Metric.identity(3).card())
+    assert front == {"library_name": "nearfar", "tags": ["metric-learning", "nearest-neighbors"]}
+    assert found["Learned from"] == "The file does not say what the metric was learned from.\n"
+    assert found["Figures"] == "The file has none.\n"
+    assert found["Input"] == "Arrays of 3 numbers in each row.\n"
+    assert found["Limits"].startswith("- The file has no verdict")
+    assert "hashes" not in found["Limits"]
+    assert "import numpy" in found["Use"]
+    named = sections(Metric.identity(60).named([f"x{j}" for j in range(60)]).card())[1]
+    assert named["Input"].endswith("x48, x49 and 10 more.\n")
+
+
+def test_a_threshold(tmp_path):
+    path = tmp_path / "pairs.safetensors"
+    Metric.identity(2).save(path)
+    save_threshold(path, Threshold(1.5, "eer", "0123"))
+    card = Metric.load(path).card()
+    assert sections(card)[1]["Figures"] == "- Threshold for pairs: 1.5, chosen for eer\n"
+
+
+def test_a_gated_metric_has_no_coordinates():
+    parts = [Metric.identity(2), Metric([[1.0, 0.0]])]
+    use = sections(GatedMetric(parts, np.eye(2), np.zeros(2)).card())[1]["Use"]
+    assert "transform" not in use
+    assert "distances" in use
+
+
+def test_names_cannot_change_the_card():
+    frame = pd.DataFrame({"a | b\n# c": [1.0, 2.5, 4.0, 9.0], "<b>": ["x", "y"] * 2})
+    metric = Metric.identity(3).with_columns(Columns().fit(frame))
+    card = metric.card(title="# [a](b)", license='x"\ntags: []')
+    front, found = sections(card)
+    assert front["license"] == 'x"\ntags: []'
+    assert front["tags"]
+    assert "| a \\| b \\# c | number |" in found["Input"]
+    assert "\\<b\\>" in found["Input"]
+    assert "\n# \\# \\[a\\](b)\n" in card
+
+
+def test_a_loaded_metric_keeps_what_its_file_knows(file, tmp_path):
+    metric = Metric.load(file)
+    metric.save(tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == file.read_bytes()
+    metric.save(tmp_path / "bare", metadata={})
+    assert Metric.load(tmp_path / "bare").metadata == {}
+    assert metric.named(None).metadata == {}
+    assert Metric.identity(2).metadata == {}
+    damaged = {**metric.metadata, "votes": "{}"}
+    metric.save(tmp_path / "damaged", metadata=damaged)
+    with pytest.raises(ValueError, match="The metric has a damaged entry 'votes'"):
+        Metric.load(tmp_path / "damaged").card()
+
+
+def test_the_command(file, tmp_path, capsys):
+    def export(*options):
+        with pytest.raises(SystemExit) as exited:
+            app(["export", str(file), "--to", "hub", "--out", *options])
+        return exited.value.code, capsys.readouterr()
+
+    folder = tmp_path / "hub"
+    for _ in range(2):
+        code, printed = export(str(folder), "--license", "mit")
+        assert code == 0
+        assert printed.out.startswith("Metric and model card, 15 features to 2 coordinates")
+        assert printed.err == ""
+    front, _ = sections((folder / "README.md").read_text())
+    assert front["license"] == "mit"
+    code, printed = export(str(folder / "README.md" / "below"))
+    assert code == 2
+    assert "There is no folder" in printed.err
