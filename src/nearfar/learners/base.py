@@ -257,6 +257,7 @@ class MetricLearner(
         X: ArrayLike,
         y: object = None,
         groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         **unknown: Never,
     ) -> Self:
         """Learn a metric.
@@ -273,6 +274,11 @@ class MetricLearner(
             What rows belong to, for instance a person or a document. Rows of one group are never
             both learned from and held out. Only validation uses it. By default, copies of a row
             are a group (`nearfar.constraints.copies`).
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts, in what is learned and where it is held out; rows of weight
+            0 are left out. Constraints made from labels have the weight of their first row, the
+            anchor. The neighbours of a row are found without weights. Triplets and pairs have
+            weights of their own instead.
 
         Returns
         -------
@@ -284,7 +290,7 @@ class MetricLearner(
         showing = shown_if(self.verbose > 0, type(self).__name__)
         with fitting.restore_on_error(self, X), limited_threads(self.n_jobs), showing:
             splits = self.tells_expected or self.validation_fraction is not None
-            data = fitting.check(self, X, y, groups, splits=splits)
+            data = fitting.check(self, X, y, groups, sample_weight=sample_weight, splits=splits)
             if self.tells_expected and data.copies is not None:
                 warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=3)
             if data.X.shape[1] == 2 and "pairs" in self.supervision:
@@ -398,7 +404,9 @@ class MetricLearner(
         check_is_fitted(self)
         return self.metric_.get_metric()
 
-    def score(self, X: ArrayLike, y: object) -> float:
+    def score(
+        self, X: ArrayLike, y: object, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the share of comparisons that the metric gets right.
 
         Parameters
@@ -409,9 +417,13 @@ class MetricLearner(
             `NearestTriplets` of X, standardised, whatever the learner's parameters are, so that
             scores of different parameters can be compared. Pairs: the probability that a similar
             pair is nearer than a dissimilar one (the area under the ROC curve).
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the anchors, for labels.
         """
         check_is_fitted(self)
-        data = fitting.check(self, X, y, reset=False, ignores_y=False)
+        data = fitting.check(
+            self, X, y, sample_weight=sample_weight, reset=False, ignores_y=False
+        )
         fitting.check_in_memory(data.X)
         supervision: Any = data.supervision
         if supervision.kind == "pairs":

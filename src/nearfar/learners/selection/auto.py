@@ -187,7 +187,8 @@ class AutoMetric(ShowsFit, MetricLearner):
             known = Data(data.X[split.rows], split.known)
             scale = None if method.span is not None else choose_scale(known, whole)
             metric = learn(known, scale, whole, Selection(), problem.seed)
-            yield (Scaler.fit(known.X, scale).euclidean, metric), split
+            scaler = Scaler.fit(known.X, scale, split.known.row_weight)
+            yield (scaler.euclidean, metric), split
 
     def _fit_html(self) -> str:
         if not hasattr(self, "weights_"):

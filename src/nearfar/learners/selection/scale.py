@@ -7,7 +7,7 @@ apart: each scale is judged by how well Euclidean distance does with it.
     labels      share of rows of the same class among the three nearest, leaving out the row itself
                 and its group
     chunklets   the same, among rows that are in chunklets
-    numbers     minus the mean squared error of the mean of five nearest rows
+    numbers     minus the mean squared error of the mean of five nearest rows; both by row weights
     triplets    share whose near is nearer than its far
     pairs       probability that a similar pair is nearer than a dissimilar one
 
@@ -80,7 +80,7 @@ def choose_scale(X: Points, supervision: Supervision, among: Iterable[str] = SCA
     sample = X[rows]
     best, chosen = None, among[0]
     for scale in among:
-        scores = score(Scaler.fit(X, scale).transform(sample))
+        scores = score(Scaler.fit(X, scale, supervision.row_weight).transform(sample))
         least = 0.0
         if best is not None and scale == "cosine":
             noise = float((scores - best).std()) / np.sqrt(len(scores))
@@ -125,6 +125,8 @@ def _scored(X: Points, supervision: Any) -> tuple[Any, Score | None]:
     if len(np.unique(groups)) < 2:
         return slice(None), None
     values = supervision.given[rows] if kind == "numbers" else supervision.codes[rows]
+    weight = 1.0 if supervision.row_weight is None else supervision.row_weight[rows]
+    weight = weight / np.mean(weight)
 
     def agreement(Z: Floats) -> Vector:
         """Return how well the nearest rows of other groups agree with each row."""
@@ -133,8 +135,8 @@ def _scored(X: Points, supervision: Any) -> tuple[Any, Score | None]:
         k = min(5 if kind == "numbers" else 3, len(Z) - int(np.bincount(groups).max()))
         nearest = values[np.argpartition(half, k - 1, axis=1)[:, :k]]
         if kind == "numbers":
-            return -((nearest.mean(axis=1) - values) ** 2)
-        return np.mean(nearest == values[:, None], axis=1)
+            return -weight * (nearest.mean(axis=1) - values) ** 2
+        return weight * np.mean(nearest == values[:, None], axis=1)
 
     return rows, agreement
 
