@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import _num_samples, column_or_1d
 
 from nearfar.constraints.base import ConstraintsOver, checked_weights
 from nearfar.constraints.chunklets import Chunklets
@@ -28,7 +28,7 @@ from nearfar.constraints.folds import Random, fold_of_rows
 from nearfar.constraints.from_labels import PairStrategy, TripletStrategy
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
-from nearfar.numerics.missing import refuse_missing
+from nearfar.numerics.missing import at_rows, refuse_missing
 from nearfar.typing import Array, Floats, Ints, Vector
 
 Kind = Literal["labels", "numbers", "triplets", "pairs", "chunklets", "nothing"]
@@ -199,7 +199,7 @@ class Supervision(ABC):
         """Keep what is known among these rows, which are numbered by their places."""
         groups = None if self.groups is None else self.groups[rows]
         weight = None if self.row_weight is None else _informative(self.row_weight[rows])
-        of_rows = {"groups": groups, "row_weight": weight}
+        of_rows: dict[str, Any] = {"groups": groups, "row_weight": weight}
         return replace(self, given=self._given(rows), n_rows=len(rows), **of_rows)
 
     def without(self, rows: Ints) -> Self:
@@ -270,6 +270,25 @@ class Supervision(ABC):
     def chunklets(self) -> Chunklets:
         """Return what belongs together, numbered from 0; at least one chunklet has two rows."""
         raise ValueError(self.says_only.format("labels, Chunklets or Pairs"))
+
+
+def counted_rows(
+    sample_weight: ArrayLike | None, X: Any, y: Any, groups: Any = None
+) -> tuple[Any, Any, Any, Vector | None]:
+    """Leave out rows of weight 0; return X, y, groups and weights of the others.
+
+    Examples
+    --------
+    >>> from nearfar.constraints.supervision import counted_rows
+    >>> counted_rows([2, 0, 1], [[1], [2], [3]], ["a", "b", "c"])
+    ([[1], [3]], ['a', 'c'], None, array([2., 1.]))
+    """
+    weight = checked_weights(sample_weight, _num_samples(X), "Rows")
+    if weight is not None and not weight.all():
+        if not weight.any():
+            raise ValueError("All rows have weight 0.")
+        X, y, groups, weight = at_rows(np.flatnonzero(weight), X, y, groups, weight)
+    return X, y, groups, _informative(weight)
 
 
 def _informative(weight: Vector | None) -> Vector | None:

@@ -404,9 +404,7 @@ class MetricLearner(
         check_is_fitted(self)
         return self.metric_.get_metric()
 
-    def score(
-        self, X: ArrayLike, y: object, sample_weight: ArrayLike | None = None
-    ) -> float:
+    def score(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of comparisons that the metric gets right.
 
         Parameters
@@ -421,9 +419,7 @@ class MetricLearner(
             Weights of the anchors, for labels.
         """
         check_is_fitted(self)
-        data = fitting.check(
-            self, X, y, sample_weight=sample_weight, reset=False, ignores_y=False
-        )
+        data = fitting.check(self, X, y, sample_weight=sample_weight, reset=False, ignores_y=False)
         fitting.check_in_memory(data.X)
         supervision: Any = data.supervision
         if supervision.kind == "pairs":

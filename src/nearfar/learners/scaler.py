@@ -49,9 +49,7 @@ class Scaler:
     span: RowSpan | None = None
 
     @classmethod
-    def fit(
-        cls, X: Points, scale: str | None, row_weight: Vector | None = None
-    ) -> Scaler:
+    def fit(cls, X: Points, scale: str | None, row_weight: Vector | None = None) -> Scaler:
         """Find the statistics of X.
 
         Parameters

@@ -16,11 +16,11 @@ from references import msnca as reference
 
 def expected(rows, log_p):
     p = np.exp(log_p)
-    return p.sum(), p
+    return p, p
 
 
 def likelihood(rows, log_p):
-    return log_p.sum(), np.ones(log_p.shape)
+    return log_p, np.ones(log_p.shape)
 
 
 class Coupled:

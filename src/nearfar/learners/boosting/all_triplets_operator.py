@@ -9,9 +9,9 @@ It factorises for each anchor i: with s_i = sum_j exp(H_ij) and w_i = sum_k exp(
     D = a_i * (exp(H_ij) / s_i) * (exp(-H_ik) / w_i),     a_i = s_i w_i / sum_i s_i w_i.
 
 So the weight of the edge (i, k) is a_i exp(-H_ik) / w_i, that of (i, j) is -a_i exp(H_ij) / s_i,
-and the loss is  log sum_i s_i w_i,  the same number as from the list of all triplets. If anchors have
-weights, the terms of these sums over i are multiplied by them. There is no
-state but the current H; sums are kept as logarithms, one pair of them for each anchor.
+and the loss is  log sum_i s_i w_i,  the same number as from the list of all triplets. If anchors
+have weights, they multiply the terms of these sums over i. There is no state but the current H;
+sums are kept as logarithms, one pair of them for each anchor.
 
 Along a direction with projections p, h_ij = (p_i - p_j)^2, slope and curvature of the loss need
 sums of exp(..) h and exp(..) h^2. They follow from sums of exp(..) p^m, m = 0..4, about the class

@@ -9,7 +9,9 @@ The squared error of these leave-one-out predictions is minimised over L:
 
     min  sum_i (q_i - y_i)^2 / sum_i (y_i - mean y)^2
 
-Weights of points multiply the terms of both sums, not the k_ij. With p_ij = k_ij / sum_j k_ij, the gradient of the sum by M = L'L is
+Weights of points multiply the terms of both sums, not the k_ij.
+
+With p_ij = k_ij / sum_j k_ij, the gradient of the sum by M = L'L is
 
     sum_ij w_ij (x_i - x_j)(x_i - x_j)',     w_ij = 2 (q_i - y_i) p_ij (q_i - y_j)
 
@@ -96,9 +98,7 @@ class MLKR(MapLearner):
     compare_order: ClassVar[int | None] = 18
     compared_on_labels: ClassVar[bool] = False
 
-    def score(
-        self, X: ArrayLike, y: object, sample_weight: ArrayLike | None = None
-    ) -> float:
+    def score(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None = None) -> float:
         """Return R^2 of predictions of y by the mean of the five nearest other rows of X.
 
         Parameters

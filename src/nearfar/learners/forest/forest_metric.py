@@ -111,9 +111,7 @@ class ForestMetric(MetricLearner):
         )
         if np.ptp(y) == 0:
             raise ValueError("All numbers in y are the same; there is nothing to learn.")
-        return ForestProblem(
-            self, data.Z, y, data.random_state, known.row_weight, numbers=numbers
-        )
+        return ForestProblem(self, data.Z, y, data.random_state, known.row_weight, numbers=numbers)
 
 
 class ForestProblem(Problem):

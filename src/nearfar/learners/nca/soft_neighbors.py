@@ -138,8 +138,8 @@ class SoftNeighbors:
             ]
             values, g = gain(band.rows, np.column_stack([s.log_p for s in soft]))
             if self.weight is not None:
-                own = self.weight[band.rows, None]
-                values, g = values * own, g * own
+                weight = self.weight[band.rows, None]
+                values, g = values * weight, g * weight
             value = float(values.sum())
             parts: list[Floats] = [np.array(value)]
             for s, form, rows, column in zip(soft, forms, own, g.T, strict=True):

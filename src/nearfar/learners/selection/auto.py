@@ -75,7 +75,7 @@ class AutoMetric(ShowsFit, MetricLearner):
     expected_ : Expected or None
         What to expect on new data: the measure on data that played no part, the number of rows and
         classes that it is for, its 90 % interval, and the same for Euclidean distance. None if
-        there are too few data to put aside.
+        there are too few data to put aside. Each row counts once, also with `sample_weight`.
     held_out_votes_ : tuple of arrays or None
         For the rows that were put aside, classes of the nearest rows that a metric was learned
         from, the nearest first, and their own; as numbers. Probabilities come from them

@@ -10,8 +10,9 @@ those under which held-out data are most likely:
     triplets    mean of  log sigmoid(H(anchor, far) - H(anchor, near))
     pairs       mean of  log sigmoid(+-(b - H)),  + for similar pairs; b is found with w
 
-Weights of rows or constraints make these means weighted ones. Each is smooth in w, and all but those of neighbours and numbers are concave. Held-out rows are
-found among training rows; rows of held-out classes are found among each other.
+Rows and constraints may have weights in these means. Each is smooth in w, and all but those of
+neighbours and numbers are concave. Held-out rows are found among training rows; rows of held-out
+classes are found among each other.
 """
 
 from __future__ import annotations

@@ -7,12 +7,13 @@ apart: each scale is judged by how well Euclidean distance does with it.
     labels      share of rows of the same class among the three nearest, leaving out the row itself
                 and its group
     chunklets   the same, among rows that are in chunklets
-    numbers     minus the mean squared error of the mean of five nearest rows; both by row weights
+    numbers     minus the mean squared error of the mean of five nearest rows
     triplets    share whose near is nearer than its far
     pairs       probability that a similar pair is nearer than a dissimilar one
 
-Angles are only taken if they are better by more than two standard errors and 0.001: unlike the
-other scales, they depend on where the origin is.
+Rows may have weights in these means, but not as neighbours. Angles are only taken if they are
+better by more than two standard errors and 0.001: unlike the other scales, they depend on where the
+origin is.
 """
 
 from __future__ import annotations
