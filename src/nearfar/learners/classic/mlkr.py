@@ -31,12 +31,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.metrics import r2_score
-from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.validation import check_is_fitted
 
-from nearfar.constraints import kind_of
 from nearfar.learners.declaration import learner
 from nearfar.learners.map_learner import MapLearner, MapProblem
 from nearfar.learners.problem import FitInput
@@ -44,9 +39,6 @@ from nearfar.numerics.lbfgs import lbfgs
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.history import Iteration, Iterations, map_iterations
 from nearfar.typing import Floats, Matrix, Vector
-
-# Neighbours whose mean predicts in `score`, as many as scikit-learn's regressor takes.
-_SCORE_NEIGHBORS = 5
 
 
 @learner
@@ -97,29 +89,6 @@ class MLKR(MapLearner):
     rotates: ClassVar[bool] = True
     compare_order: ClassVar[int | None] = 18
     compared_on_labels: ClassVar[bool] = False
-
-    def score(self, X: ArrayLike, y: object, sample_weight: ArrayLike | None = None) -> float:
-        """Return R^2 of predictions of y by the mean of the five nearest other rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), Triplets or Pairs
-            Numbers; 1 is the best score, and 0 that of the mean of y. Triplets and pairs are scored
-            as by the other learners.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the squared errors.
-        """
-        if kind_of(y) != "labels":
-            return super().score(X, y, sample_weight)
-        check_is_fitted(self)
-        data = self._checked(X, y, sample_weight=sample_weight, reset=False)
-        points, numbers = data.X, data.supervision.numbers("MLKR")
-        embedded = self.metric_.transform(points)
-        neighbors = NearestNeighbors(n_neighbors=min(_SCORE_NEIGHBORS, len(points) - 1))
-        nearest = neighbors.fit(embedded).kneighbors(return_distance=False)
-        weight = data.supervision.row_weight
-        return float(r2_score(numbers, numbers[nearest].mean(axis=1), sample_weight=weight))
 
     def _build_problem(self, data: FitInput) -> MLKRProblem:
         y = data.supervision.usable().numbers("MLKR")
