@@ -286,7 +286,7 @@ def counted_rows(
     weight = checked_weights(sample_weight, _num_samples(X), "Rows")
     if weight is not None and not weight.all():
         if not weight.any():
-            raise ValueError("All rows have weight 0.")
+            raise ValueError("All weights are zero; at least one row must count.")
         X, y, groups, weight = at_rows(np.flatnonzero(weight), X, y, groups, weight)
     return X, y, groups, _informative(weight)
 

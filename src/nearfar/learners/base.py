@@ -153,6 +153,7 @@ class MetricLearner(
     _defaults: ClassVar[dict[str, object]]
     _rules: ClassVar[dict[str, ParameterRule]]
     _shrinkage: ClassVar[Shrinkage | None] = None
+    _learned_numbers: ClassVar[bool] = False
     _labelled_sample: ClassVar[tuple[Floats, Array] | None] = None
     _n_known: ClassVar[int] = 0
     _n_before: ClassVar[int] = 0
@@ -313,6 +314,7 @@ class MetricLearner(
                 problem = method.build(prepared)
             self._fit_problem(problem, prepared, data, method, selection, (X, y), mined)
             self._labelled_sample = kept  # type: ignore[misc]
+            self._learned_numbers = data.supervision.kind == "numbers"  # type: ignore[misc]
         return self
 
     def _fit_problem(

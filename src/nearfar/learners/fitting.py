@@ -160,7 +160,9 @@ def check(
     """
     check_rows_given(X, y)
     ignores_y = learner.ignores_y if ignores_y is None else ignores_y
-    numbers = learner._takes_numbers(y)
+    # A few numbers of a fold may look like classes.
+    of_fit = not reset and learner._learned_numbers and kind_of(y) == "labels"
+    numbers = of_fit or learner._takes_numbers(y)
     kind = "nothing" if ignores_y else kind_of(y, numbers=numbers)
     y = None if ignores_y else y
     refuse_masked(X, "X")
@@ -199,7 +201,7 @@ def check(
             raise ValueError("sample_weight is for rows in memory.")
         counted = np.flatnonzero(weight)
         if len(counted) == 0:
-            raise ValueError("All rows have weight 0.")
+            raise ValueError("All weights are zero; at least one row must count.")
         if len(counted) < len(weight):
             points, supervision = points[counted], supervision.restrict(counted).consecutive()
     if splits and not isinstance(points, Rows):
