@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nearfar
+from docs.pages import ROOT, Page
 from learners.test_learners import ALL_LEARNERS, ONE_OF_EACH_FAMILY, quick
 from nearfar import (
     MLKR,
@@ -177,6 +178,15 @@ def test_all_that_takes_vectors_is_tried_on_sparse_rows():
     of_no_arrays = {"OrdinalEmbedding", "RecordMatcher", "SourceWeights"}
     others = {cls.__name__ for cls in ALL_LEARNERS if cls not in ONE_OF_EACH_FAMILY}
     assert tried >= set(public_estimators()) - of_no_arrays - others
+
+
+def test_the_examples_of_the_page_run():
+    page = Page.read(ROOT / "docs/reference/scikit-learn.md")
+    names = {}
+    for block in page.blocks:
+        exec(compile(block.text, page.name, "exec"), names)
+    assert np.isfinite(names["results"]["test_score"]).all()
+    assert names["pipeline"].score(names["texts"], [0] * 20 + [1] * 20) > 0.9
 
 
 def test_the_advice_for_sparse_rows_helps():
