@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from learners.test_learners import ALL_LEARNERS, quick
 from nearfar import (
+    LDA,
     MLKR,
     NCA,
     PLDA,
@@ -114,6 +115,8 @@ class TestOneClass:
         learner = PLDA().fit(points, np.arange(900) % 300)
         kept, labels = learner._labelled_sample
         assert len(kept) == len(labels) == 256
+        wide = LDA().fit(np.random.default_rng(0).standard_normal((50, 40_000)), np.arange(50) % 5)
+        assert wide._labelled_sample[0].shape == (26, 40_000)
         again = pickle.loads(pickle.dumps(learner))
         assert again.score(points[:2], [-5, -5]) == learner.score(points[:2], [-5, -5])
 

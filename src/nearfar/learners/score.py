@@ -34,26 +34,27 @@ if TYPE_CHECKING:
 
 # Neighbours whose mean predicts numbers, as many as scikit-learn's regressor takes.
 _NEIGHBORS = 5
-# The most labelled rows that a learner keeps.
-_KEPT_ROWS = 256
+# The most labelled rows that a learner keeps, and numbers in them, of 8 MB, but for a few rows.
+_KEPT_ROWS, _KEPT_NUMBERS, _FEWEST_ROWS = 256, 1 << 20, 16
 
 
 def labelled_sample(data: Data, y: Any) -> tuple[Floats, Array] | None:
     """Return some of the rows of a fit, with labels; None without labels, or rows in memory."""
     known: Any = data.supervision
     if known.kind == "labels":
-        labels = known.names[known.codes]
+        names, codes = known.names, known.codes
     elif known.kind == "nothing" and kind_of(y) == "labels" and not are_numbers(y):
         # A learner that ignores labels may be scored on them.
         labels = np.asarray(y)
         labels = labels.astype(str) if labels.dtype.kind == "O" else labels
+        names, codes = np.unique(labels, return_inverse=True)
     else:
         return None
-    if labels.shape != (len(data.X),) or isinstance(data.X, Rows):
+    if codes.shape != (len(data.X),) or isinstance(data.X, Rows):
         return None
-    classes = np.unique(labels, return_inverse=True)[1]
-    rows = sample(np.arange(len(labels)), _KEPT_ROWS, np.random.RandomState(0), classes)
-    return data.X[rows], labels[rows]
+    size = min(_KEPT_ROWS, max(_FEWEST_ROWS, _KEPT_NUMBERS // data.X.shape[1]))
+    rows = sample(np.arange(len(codes)), size, np.random.RandomState(0), codes)
+    return data.X[rows], names[codes[rows]]
 
 
 def score(
