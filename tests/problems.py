@@ -106,7 +106,7 @@ def log_probabilities(points, L):
 
     def gain(rows, values):
         log_p[rows] = values[:, 0]
-        return 0.0, np.zeros_like(values)
+        return values, np.zeros_like(values)
 
     points.evaluate([L], gain)
     return log_p

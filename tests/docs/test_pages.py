@@ -30,7 +30,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 NOT_PYTHON = re.compile(r"--|[A-Z]+=|[a-z]+(-[a-z]+)+$|\w+\.(db|jsonl|np[yz]|parquet)$")
 
 OTHER_NAMES = {
-    "scikit-learn": "svm SVC",
+    "scikit-learn": "svm SVC set_score_request",
     "skrub": "TableVectorizer",
     "metric-learn": (
         "_Supervised balance_param sparsity_param output_iter k_genuine k_impostor pairs_valid "

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_matrix
 from sklearn.datasets import load_iris
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import nearfar
 from nearfar import (
@@ -143,13 +143,6 @@ def test_cross_validation_of_constraints_names_over(y):
             f"{type(y).__name__} are not one target for each row. For cross-validation, pass their "
             "`over(len(X))` with shuffled folds; their row numbers are `index`."
         )
-
-
-def test_a_fold_of_one_class_says_to_shuffle():
-    folds = StratifiedKFold(5, shuffle=True)
-    with pytest.warns(UserWarning, match=r"use cv=StratifiedKFold\(5, shuffle=True\)"):
-        assert np.isnan(cross_val_score(RCA(), X, Y, cv=3)).all()
-    assert np.isfinite(cross_val_score(RCA(), X, Y, cv=folds)).all()
 
 
 SPARSE = [csr_matrix(X), coo_array(X)]

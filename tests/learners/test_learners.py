@@ -18,7 +18,6 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info
 
 import nearfar
@@ -130,26 +129,6 @@ def learner(request):
 def weakest(learner):
     """Return supervision of the weakest kind that the learner learns from."""
     return SUPERVISION[learns_from(type(learner))[-1]]
-
-
-@pytest.mark.filterwarnings("ignore:Nothing was learned")
-@parametrize_with_checks(
-    [*map(quick, ONE_OF_EACH_FAMILY), MetricNeighborsClassifier(quick(BoostMetric))]
-)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Nothing was learned")
-@parametrize_with_checks(
-    [
-        *(quick(cls) for cls in ALL_LEARNERS if cls not in ONE_OF_EACH_FAMILY),
-        quick(NCA, batch_size=20),
-    ]
-)
-def test_scikit_learn_conventions_of_the_others(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(("cls", "kind"), KINDS, ids=names_of)

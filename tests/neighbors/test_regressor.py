@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from nearfar import MLKR, AutoMetric, InverseCovariance, MetricNeighborsRegressor
+from nearfar import MLKR, AutoMetric, MetricNeighborsRegressor
 from nearfar.evaluate.neighbor_votes import NUMBERS
 
 X, Y = make_friedman1(160, n_features=6, noise=0.5, random_state=0)
 NEW, _ = make_friedman1(40, n_features=6, random_state=1)
-
-
-@parametrize_with_checks([MetricNeighborsRegressor(InverseCovariance(), n_neighbors=2)])
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("k", [1, 4])

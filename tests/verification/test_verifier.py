@@ -236,8 +236,18 @@ def test_clone_and_grid_search():
     shuffled = np.random.default_rng(0).permutation(len(X))
     pairs = RandomPairs(4000)(X[shuffled], Y[shuffled], np.random.RandomState(0))
     assert search.fit(X[shuffled], pairs.over(len(X))).best_score_ > 0.8
-    with pytest.raises(ValueError, match="score needs Pairs"):
-        search.best_estimator_.score(X, Y)
+    with pytest.raises(ValueError, match="score needs Pairs or labels; got triplets"):
+        search.best_estimator_.score(X, Triplets([[0, 1, 2]]))
+
+
+def test_labels_are_scored_by_balanced_pairs():
+    verifier = PairVerifier(RCA(), random_state=0).fit(X, Y)
+    pairs = RandomPairs()(X, Y, np.random.RandomState(0))
+    assert verifier.score(X, Y) == verifier.score(X, pairs) > 0.8
+    similar = RandomPairs()(X, np.zeros(len(X), int), np.random.RandomState(0))
+    assert verifier.score(X, np.full(len(X), "a")) == verifier.score(X, similar)
+    with pytest.raises(ValueError, match="no pairs to score"):
+        verifier.score(X[:1], Y[:1])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from nearfar.bridge.maps import Centred, Ridge, orthogonal
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.evaluate.intervals import value_interval
 from nearfar.metrics.learned_from import row_digests
-from nearfar.numerics.missing import refuse_masked
+from nearfar.numerics.missing import naming_remedies, refuse_masked
 from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, number
 from nearfar.runtime.provenance import Provenance
@@ -136,8 +136,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         refuse_masked(new, "new")
         refuse_masked(old, "old")
-        X: Floats = validate_data(self, new, dtype=_DTYPES, ensure_min_samples=2)
-        Y: Floats = check_array(old, dtype=_DTYPES, input_name="old")
+        with naming_remedies():
+            X: Floats = validate_data(self, new, dtype=_DTYPES, ensure_min_samples=2)
+            Y: Floats = check_array(old, dtype=_DTYPES, input_name="old")
         if len(X) != len(Y):
             raise ValueError(
                 f"New and old vectors must be of the same items; got {len(X)} and {len(Y)}."
@@ -170,7 +171,8 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Map new vectors to the space of the old ones; the result is float32 if they are."""
         check_is_fitted(self)
         refuse_masked(new, "new")
-        vectors = validate_data(self, new, reset=False, dtype=_DTYPES, ensure_min_samples=0)
+        with naming_remedies():
+            vectors = validate_data(self, new, reset=False, dtype=_DTYPES, ensure_min_samples=0)
         return _mapped(self.linear_map_, vectors).astype(vectors.dtype, copy=False)
 
     @property

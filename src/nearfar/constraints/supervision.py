@@ -20,15 +20,15 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import _num_samples, column_or_1d
 
-from nearfar.constraints.base import ConstraintsOver
+from nearfar.constraints.base import ConstraintsOver, checked_weights
 from nearfar.constraints.chunklets import Chunklets
 from nearfar.constraints.folds import Random, fold_of_rows
 from nearfar.constraints.from_labels import PairStrategy, TripletStrategy
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
-from nearfar.numerics.missing import refuse_missing
+from nearfar.numerics.missing import at_rows, refuse_missing
 from nearfar.typing import Array, Floats, Ints, Vector
 
 Kind = Literal["labels", "numbers", "triplets", "pairs", "chunklets", "nothing"]
@@ -76,6 +76,9 @@ class Supervision(ABC):
         Number of rows of X.
     groups : array of int of shape (n_rows,) or None
         Group of each row. A split never has rows of one group on both sides.
+    row_weight : array of shape (n_rows,) or None
+        How often each row counts; None if each counts once. Listed constraints have weights of
+        their own instead.
 
     Examples
     --------
@@ -99,6 +102,7 @@ class Supervision(ABC):
     given: Any
     n_rows: int
     groups: Ints | None = field(default=None, kw_only=True)
+    row_weight: Vector | None = field(default=None, kw_only=True)
 
     def __init_subclass__(cls) -> None:
         if "kind" in vars(cls):
@@ -106,7 +110,12 @@ class Supervision(ABC):
 
     @staticmethod
     def of(
-        y: object, n_rows: int, *, groups: ArrayLike | None = None, numbers: bool = False
+        y: object,
+        n_rows: int,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        numbers: bool = False,
     ) -> Supervision:
         """Check what is known of `n_rows` rows.
 
@@ -115,18 +124,27 @@ class Supervision(ABC):
         y : array-like of shape (n_rows,), Triplets, Pairs, Chunklets, their `over` form, or None
         n_rows : int
         groups : array-like of shape (n_rows,), optional
+        sample_weight : array-like of shape (n_rows,), optional
+            Not for triplets and pairs.
         numbers : bool, default=False
             Whether an array holds numbers instead of class labels.
         """
         group = checked_groups(groups, n_rows)
         kind = "nothing" if y is None else kind_of(y, numbers=numbers)
         cls: Any = Supervision.kinds[kind]
+        if cls.listed and sample_weight is not None:
+            raise ValueError(
+                f"sample_weight is for rows; {kind} have weights of their own: "
+                f"{type(unwrapped(y)).__name__}(..., weight=...)."
+            )
+        weight = checked_weights(sample_weight, n_rows, "Rows")
+        of_rows = {"groups": group, "row_weight": _informative(weight)}
         if y is None:
-            return cls(None, n_rows, groups=group)
+            return cls(None, n_rows, **of_rows)
         if kind not in ("labels", "numbers"):
             constraints = unwrapped(y, n_rows)
             constraints.check(n_rows)
-            return cls(constraints, n_rows, groups=group)
+            return cls(constraints, n_rows, **of_rows)
         refuse_missing(y, "y")
         values = np.asarray(y)
         if values.ndim == 2 and values.shape[1] in _WRAPPERS and values.dtype.kind in "iu":
@@ -141,14 +159,14 @@ class Supervision(ABC):
             )
         if numbers:
             try:
-                return cls(values.astype(np.float64), n_rows, groups=group)
+                return cls(values.astype(np.float64), n_rows, **of_rows)
             except (TypeError, ValueError):
                 raise ValueError(
                     "The learner learns from numbers; y has values that are not."
                 ) from None
         check_classification_targets(values)
         names, codes = np.unique(values, return_inverse=True)
-        return cls(codes, n_rows, names, groups=group)
+        return cls(codes, n_rows, names, **of_rows)
 
     def __len__(self) -> int:
         """Number of constraints if they are listed, or of rows."""
@@ -180,7 +198,9 @@ class Supervision(ABC):
     def restrict(self, rows: Ints) -> Self:
         """Keep what is known among these rows, which are numbered by their places."""
         groups = None if self.groups is None else self.groups[rows]
-        return replace(self, given=self._given(rows), n_rows=len(rows), groups=groups)
+        weight = None if self.row_weight is None else _informative(self.row_weight[rows])
+        of_rows: dict[str, Any] = {"groups": groups, "row_weight": weight}
+        return replace(self, given=self._given(rows), n_rows=len(rows), **of_rows)
 
     def without(self, rows: Ints) -> Self:
         """Leave out what is known of these rows."""
@@ -250,6 +270,30 @@ class Supervision(ABC):
     def chunklets(self) -> Chunklets:
         """Return what belongs together, numbered from 0; at least one chunklet has two rows."""
         raise ValueError(self.says_only.format("labels, Chunklets or Pairs"))
+
+
+def counted_rows(
+    sample_weight: ArrayLike | None, X: Any, y: Any, groups: Any = None
+) -> tuple[Any, Any, Any, Vector | None]:
+    """Leave out rows of weight 0; return X, y, groups and weights of the others.
+
+    Examples
+    --------
+    >>> from nearfar.constraints.supervision import counted_rows
+    >>> counted_rows([2, 0, 1], [[1], [2], [3]], ["a", "b", "c"])
+    ([[1], [3]], ['a', 'c'], None, array([2., 1.]))
+    """
+    weight = checked_weights(sample_weight, _num_samples(X), "Rows")
+    if weight is not None and not weight.all():
+        if not weight.any():
+            raise ValueError("All weights are zero; at least one row must count.")
+        X, y, groups, weight = at_rows(np.flatnonzero(weight), X, y, groups, weight)
+    return X, y, groups, _informative(weight)
+
+
+def _informative(weight: Vector | None) -> Vector | None:
+    """Return weights of rows, or None if each counts once."""
+    return None if weight is None or (weight == 1.0).all() else weight
 
 
 _OF_CONSTRAINTS: dict[type, Kind] = {

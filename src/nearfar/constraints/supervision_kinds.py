@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.supervision import By, Kind, Split, Supervision
 from nearfar.constraints.triplets import Triplets
 from nearfar.typing import Array, Floats, Ints, Vector
+
+_C = TypeVar("_C", Triplets, Pairs)
 
 # With fewer groups of rows that similar pairs join, pairs are held out one by one.
 _FEWEST_CLASSES = 20
@@ -144,7 +146,7 @@ class LabelSupervision(_InClasses):
             raise ValueError(f"The strategy {strategy!r} makes {kind}, not Triplets.")
         if len(triplets) == 0:
             raise ValueError(f"The labels give no triplet: {_NEEDS_CLASSES}")
-        return _weighted_triplets(triplets)
+        return _weighted_triplets(self._with_row_weights(triplets))
 
     def pairs(
         self,
@@ -162,7 +164,14 @@ class LabelSupervision(_InClasses):
             raise ValueError(
                 f"The labels do not give similar and dissimilar pairs: {_NEEDS_CLASSES}"
             )
-        return _pairs_of_both_kinds(pairs)
+        return _pairs_of_both_kinds(self._with_row_weights(pairs))
+
+    def _with_row_weights(self, made: _C) -> _C:
+        """Multiply the weights of constraints from a strategy by those of their first rows."""
+        if self.row_weight is None:
+            return made
+        own = self.row_weight[made.index[:, 0]]
+        return replace(made, weight=own if made.weight is None else own * made.weight)
 
     def chunklets(self) -> Chunklets:
         """Return the classes as chunklets."""

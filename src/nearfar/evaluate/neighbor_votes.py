@@ -48,7 +48,12 @@ def majority(labels: Ints) -> Ints:
     return np.take_along_axis(ordered, run.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
-def best_number(votes: Sequence[tuple[Array, Array]], *, numbers: bool = False) -> int:
+def best_number(
+    votes: Sequence[tuple[Array, Array]],
+    *,
+    numbers: bool = False,
+    weights: Sequence[Vector | None] | None = None,
+) -> int:
     """Return how many neighbours vote best, or have the best mean.
 
     Errors with a number count with those of the next ones on both sides, because they are noisy,
@@ -60,6 +65,8 @@ def best_number(votes: Sequence[tuple[Array, Array]], *, numbers: bool = False) 
         Classes of the nearest rows, the nearest first, and those of the rows themselves.
     numbers : bool, default=False
         Whether they are numbers, whose squared errors count, not classes.
+    weights : sequence of array of shape (n_rows,) or None, optional
+        What the errors are multiplied by.
 
     Examples
     --------
@@ -73,12 +80,15 @@ def best_number(votes: Sequence[tuple[Array, Array]], *, numbers: bool = False) 
     if not able:
         return DEFAULT_NEIGHBORS
 
-    def loss(nearest: Array, y: Array) -> float:
-        if numbers:
-            return float(((nearest.mean(axis=1) - y) ** 2).sum())
-        return float((majority(nearest) != y).sum())
+    def loss(nearest: Array, y: Array, weight: Vector | None) -> float:
+        errors = (nearest.mean(axis=1) - y) ** 2 if numbers else majority(nearest) != y
+        return float(errors.sum() if weight is None else weight @ errors)
 
-    wrong = [sum(loss(each[:, :k], y) for each, y in votes) for k in able]
+    own = [None] * len(votes) if weights is None else weights
+    wrong = [
+        sum(loss(each[:, :k], y, weight) for (each, y), weight in zip(votes, own, strict=True))
+        for k in able
+    ]
     errors = np.pad(np.array(wrong, dtype=np.float64), 1, mode="edge")
     smooth = errors[:-2] + 2 * errors[1:-1] + errors[2:]
     return able[int(smooth.argmin())]

@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import roc_auc_score
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import NearestTriplets, mining_reports
+from nearfar.constraints import mining_reports
 from nearfar.constraints.supervision import are_numbers
 from nearfar.learners import fitting
 from nearfar.learners.declaration import (
@@ -48,7 +47,7 @@ from nearfar.learners.problem import (
     WarmStart,
     build_near_covariance,
 )
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.score import labelled_sample, score
 from nearfar.learners.selection.choice import Selection, Shrinkage
 from nearfar.learners.selection.scale import SCALES
 from nearfar.metrics.metric import Metric
@@ -71,7 +70,7 @@ from nearfar.runtime.progress import (
     with_callbacks,
 )
 from nearfar.runtime.threads import limited_threads
-from nearfar.typing import Floats, Matrix
+from nearfar.typing import Array, Floats, Matrix
 
 _FAMILIES = ("boosting", "classic", "forest", "max_margin", "nca", "pieces", "selection.auto")
 
@@ -154,12 +153,15 @@ class MetricLearner(
     _defaults: ClassVar[dict[str, object]]
     _rules: ClassVar[dict[str, ParameterRule]]
     _shrinkage: ClassVar[Shrinkage | None] = None
+    _learned_numbers: ClassVar[bool] = False
+    _labelled_sample: ClassVar[tuple[Floats, Array] | None] = None
     _n_known: ClassVar[int] = 0
     _n_before: ClassVar[int] = 0
     _is_part: ClassVar[bool] = False
 
     _checked = fitting.check
     estimate = estimate
+    score = score
 
     if not TYPE_CHECKING:
 
@@ -257,6 +259,7 @@ class MetricLearner(
         X: ArrayLike,
         y: object = None,
         groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         **unknown: Never,
     ) -> Self:
         """Learn a metric.
@@ -273,6 +276,11 @@ class MetricLearner(
             What rows belong to, for instance a person or a document. Rows of one group are never
             both learned from and held out. Only validation uses it. By default, copies of a row
             are a group (`nearfar.constraints.copies`).
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts, in what is learned and where it is held out; rows of weight
+            0 are left out. Constraints made from labels have the weight of their first row, the
+            anchor. The neighbours of a row are found without weights. Triplets and pairs have
+            weights of their own instead.
 
         Returns
         -------
@@ -284,13 +292,14 @@ class MetricLearner(
         showing = shown_if(self.verbose > 0, type(self).__name__)
         with fitting.restore_on_error(self, X), limited_threads(self.n_jobs), showing:
             splits = self.tells_expected or self.validation_fraction is not None
-            data = fitting.check(self, X, y, groups, splits=splits)
+            data = fitting.check(self, X, y, groups, sample_weight=sample_weight, splits=splits)
             if self.tells_expected and data.copies is not None:
                 warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=3)
             if data.X.shape[1] == 2 and "pairs" in self.supervision:
                 warn_of_row_numbers(self, X, y)
             method = self._method()
             fitting.check_learnable(data, method)
+            kept = labelled_sample(data, y)
             scale = fitting.choose_scale(data, method)
             random_state = check_random_state(self.random_state)
             warm = fitting.warm_start(self, data) if self.warm_start else None
@@ -304,6 +313,8 @@ class MetricLearner(
             with mining_reports() as mined, stage("preparing the first iteration"):
                 problem = method.build(prepared)
             self._fit_problem(problem, prepared, data, method, selection, (X, y), mined)
+            self._labelled_sample = kept  # type: ignore[misc]
+            self._learned_numbers = data.supervision.kind == "numbers"  # type: ignore[misc]
         return self
 
     def _fit_problem(
@@ -397,45 +408,6 @@ class MetricLearner(
         """
         check_is_fitted(self)
         return self.metric_.get_metric()
-
-    def score(self, X: ArrayLike, y: object) -> float:
-        """Return the share of comparisons that the metric gets right.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), Triplets or Pairs
-            Triplets: the weighted share whose near is nearer than its far. Labels: the same for
-            `NearestTriplets` of X, standardised, whatever the learner's parameters are, so that
-            scores of different parameters can be compared. Pairs: the probability that a similar
-            pair is nearer than a dissimilar one (the area under the ROC curve).
-        """
-        check_is_fitted(self)
-        data = fitting.check(self, X, y, reset=False, ignores_y=False)
-        fitting.check_in_memory(data.X)
-        supervision: Any = data.supervision
-        if supervision.kind == "pairs":
-            if not supervision.can_teach:
-                raise ValueError("To score pairs, both similar and dissimilar ones are needed.")
-            distance = self.metric_.pair_distances(data.X, supervision.given.index)
-            return float(
-                roc_auc_score(
-                    supervision.given.similar, -distance, sample_weight=supervision.weight
-                )
-            )
-        if len(supervision) == 0:
-            raise ValueError("There are no triplets to score.")
-        if supervision.kind == "labels" and not supervision.can_teach:
-            raise ValueError(
-                "All labels to score on are the same. If this is a fold of rows that are sorted by "
-                "class, use cv=StratifiedKFold(5, shuffle=True)."
-            )
-        Z = data.X
-        if supervision.kind != "triplets":
-            Z = Scaler.fit(data.X, "standard").transform(data.X)
-        triplets = supervision.triplets(Z, NearestTriplets(), np.random.RandomState(0))
-        right = self.metric_.prefers(data.X, triplets.index)
-        return float(np.average(right, weights=triplets.weight))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -133,6 +133,7 @@ def check(
     y: object = None,
     groups: ArrayLike | None = None,
     *,
+    sample_weight: ArrayLike | None = None,
     reset: bool = True,
     min_samples: int = 2,
     splits: bool = False,
@@ -146,6 +147,8 @@ def check(
     X : array-like of shape (n_samples, n_features), path, Dask array or Rows
     y : array-like of shape (n_samples,), or constraints
     groups : array-like of shape (n_samples,) or None
+    sample_weight : array-like of shape (n_samples,) or None
+        Rows of weight 0 are left out.
     reset : bool, default=True
         Whether the learner remembers the features.
     min_samples : int, default=2
@@ -157,7 +160,9 @@ def check(
     """
     check_rows_given(X, y)
     ignores_y = learner.ignores_y if ignores_y is None else ignores_y
-    numbers = learner._takes_numbers(y)
+    # A few numbers of a fold may look like classes.
+    of_fit = not reset and learner._learned_numbers and kind_of(y) == "labels"
+    numbers = of_fit or learner._takes_numbers(y)
     kind = "nothing" if ignores_y else kind_of(y, numbers=numbers)
     y = None if ignores_y else y
     refuse_masked(X, "X")
@@ -182,12 +187,23 @@ def check(
             else:
                 least = min_samples if ignores_y else 1
                 points = validate_data(learner, X, ensure_min_samples=least, **floats)
-    supervision = Supervision.of(y, len(points), groups=groups, numbers=numbers)
+    supervision = Supervision.of(
+        y, len(points), groups=groups, sample_weight=sample_weight, numbers=numbers
+    )
     labelled = labelled_rows(y) if kind == "labels" else None
     if labelled is not None:
         if isinstance(points, Rows):
             raise ValueError("Rows that are not in memory need a label each, and -1 is none.")
         points, supervision = points[labelled], supervision.restrict(labelled).consecutive()
+    weight = supervision.row_weight
+    if weight is not None:
+        if isinstance(points, Rows):
+            raise ValueError("sample_weight is for rows in memory.")
+        counted = np.flatnonzero(weight)
+        if len(counted) == 0:
+            raise ValueError("All weights are zero; at least one row must count.")
+        if len(counted) < len(weight):
+            points, supervision = points[counted], supervision.restrict(counted).consecutive()
     if splits and not isinstance(points, Rows):
         return Data(points, *keep_copies_together(points, supervision))
     return Data(points, supervision)
@@ -305,7 +321,7 @@ def in_span(
     if wide and method.learner._rotates():
         metrics = (method.start, method.learner.prior, None if warm is None else warm.metric)
         special = [metric for metric in metrics if isinstance(metric, Metric)]
-        span = RowSpan.of(data.X, scale, special, last)
+        span = RowSpan.of(data.X, scale, special, last, data.supervision.row_weight)
     if span is not None and (method.learner.n_components or 1) > span.rank:
         span = None
     if warm is not None and last is not span:
@@ -326,7 +342,7 @@ def prepare(
     span: RowSpan | None = None,
 ) -> FitInput:
     """Scale the rows; with a `span`, they are coordinates in it."""
-    scaler = replace(Scaler.fit(data.X, scale), span=span)
+    scaler = replace(Scaler.fit(data.X, scale, data.supervision.row_weight), span=span)
     X: Points = data.X
     Z = X.mapped(scaler.transform_block) if isinstance(X, Rows) else scaler.transform(X)
     return FitInput(Z, scaler, data.supervision.consecutive(), random_state, warm)

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array
 
 from nearfar.learners.base import MetricLearner
-from nearfar.typing import Array, Floats, Ints
+from nearfar.typing import Array, Floats, Ints, Vector
 
 Estimator = Any
 """A learner, a pipeline or anything else with `fit` and `transform`; they have no common type."""
@@ -54,6 +54,7 @@ def fit_pipeline(
     *,
     labels: Array | None = None,
     groups: Ints | None = None,
+    sample_weight: Vector | None = None,
 ) -> Estimator:
     """Fit a learner, or all steps of a pipeline, to the same rows.
 
@@ -66,7 +67,7 @@ def fit_pipeline(
         What the learner learns from.
     labels : array of shape (n_samples,), optional
         What the other steps learn from, if that is not `y`.
-    groups : array of shape (n_samples,), optional
+    groups, sample_weight : array of shape (n_samples,), optional
         For the learner.
 
     Examples
@@ -84,13 +85,14 @@ def fit_pipeline(
     (2, 5)
     """
     if not isinstance(estimator, Pipeline):
-        return estimator.fit(X, y, **({} if groups is None else {"groups": groups}))
+        given = {"groups": groups, "sample_weight": sample_weight}
+        return estimator.fit(X, y, **{name: own for name, own in given.items() if own is not None})
     *steps, (name, last) = estimator.steps
     if steps:
         features = Pipeline(steps, memory=estimator.memory)
         X = features.fit_transform(X, y if labels is None else labels)
         steps = features.steps
-    last = fit_pipeline(last, X, y, labels=labels, groups=groups)
+    last = fit_pipeline(last, X, y, labels=labels, groups=groups, sample_weight=sample_weight)
     return Pipeline([*steps, (name, last)], memory=estimator.memory)
 
 

@@ -68,6 +68,7 @@ class RowSpan:
         scale: str | None,
         given: Iterable[Metric] = (),
         last: RowSpan | None = None,
+        row_weight: Vector | None = None,
     ) -> RowSpan | None:
         """Find the span of rows, and of the directions in which given metrics are special.
 
@@ -79,13 +80,15 @@ class RowSpan:
             Metrics that a fit starts from or adds to.
         last : RowSpan, optional
             That of the last fit, which is kept if it holds these rows and metrics too.
+        row_weight : array of shape (n_samples,), optional
+            For the scale.
 
         Returns
         -------
         RowSpan or None
             None if that is not a smaller space.
         """
-        scaler = Scaler.fit(X, scale)
+        scaler = Scaler.fit(X, scale, row_weight)
         Z = scaler.transform(X).astype(np.float64, copy=False)
         varying = np.asarray(np.ptp(Z, axis=0) > 0)
         Z -= Z.mean(axis=0)

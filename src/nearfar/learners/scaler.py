@@ -49,7 +49,7 @@ class Scaler:
     span: RowSpan | None = None
 
     @classmethod
-    def fit(cls, X: Points, scale: str | None) -> Scaler:
+    def fit(cls, X: Points, scale: str | None, row_weight: Vector | None = None) -> Scaler:
         """Find the statistics of X.
 
         Parameters
@@ -59,6 +59,8 @@ class Scaler:
             "standard" divides each feature by its standard deviation, and a constant one by 1.
             "unit" divides all by the same power of two, near the largest entry. "cosine" divides
             each row by its length. None leaves rows as they are, except for the mean.
+        row_weight : array of shape (n_samples,), optional
+            How often each row counts in means and standard deviations; for rows in memory.
         """
         if isinstance(X, Rows):
             if scale == "cosine":
@@ -69,22 +71,23 @@ class Scaler:
                 return cls(moments.mean, moments.spread)
             size = power_of_two(max(float(moments.largest.max()), -float(moments.smallest.min())))
             return cls(moments.mean, np.full(X.shape[1], 1.0 if scale is None else size))
-        if scale == "cosine":
-            center = np.zeros(X.shape[1])
-            for top in range(0, len(X), _BLOCK_ROWS):
-                rows = X[top : top + _BLOCK_ROWS]
-                center += unit_length(rows).sum(axis=0, dtype=np.float64)
-            return cls(center / len(X), np.ones(X.shape[1]), unit_rows=True)
-        size = power_of_two(max(float(X.max()), -float(X.min())))
-        if scale != "standard":
-            total = np.zeros(X.shape[1])
-            for top in range(0, len(X), _BLOCK_ROWS):
-                total += (X[top : top + _BLOCK_ROWS] / size).sum(axis=0, dtype=np.float64)
-            return cls(total / len(X) * size, np.full(X.shape[1], 1.0 if scale is None else size))
-        scaler = StandardScaler()
+        size = 1.0 if scale == "cosine" else power_of_two(max(float(X.max()), -float(X.min())))
+        n_rows = len(X) if row_weight is None else float(row_weight.sum())
+        scaler, total = StandardScaler(), np.zeros(X.shape[1])
         for top in range(0, len(X), _BLOCK_ROWS):
-            scaler.partial_fit(np.asarray(X[top : top + _BLOCK_ROWS], dtype=np.float64) / size)
-        return cls(scaler.mean_ * size, scaler.scale_ * size)
+            rows = X[top : top + _BLOCK_ROWS]
+            weight = None if row_weight is None else row_weight[top : top + _BLOCK_ROWS]
+            if scale == "standard":
+                scaler.partial_fit(np.asarray(rows, dtype=np.float64) / size, sample_weight=weight)
+                continue
+            rows = unit_length(rows) if scale == "cosine" else rows / size
+            rows = rows if weight is None else rows * weight[:, None]
+            total += rows.sum(axis=0, dtype=np.float64)
+        if scale == "standard":
+            return cls(scaler.mean_ * size, scaler.scale_ * size)
+        if scale == "cosine":
+            return cls(total / n_rows, np.ones(X.shape[1]), unit_rows=True)
+        return cls(total / n_rows * size, np.full(X.shape[1], 1.0 if scale is None else size))
 
     def transform(self, X: Floats) -> Floats:
         """Return X in the learner's units."""

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from nearfar.columns import Columns
 from nearfar.columns.cells import column_keys, is_frame
-from nearfar.numerics.missing import refuse_masked
+from nearfar.numerics.missing import refuse_masked, sparse_error
 from nearfar.typing import Array, Floats, Ints
 
 
@@ -42,7 +42,7 @@ def check_points(
     """
     is_array = type(X) is np.ndarray
     if not is_array and issparse(X):
-        raise TypeError("X must be dense; use X.toarray().")
+        raise sparse_error("X")
     if not is_array:
         refuse_masked(X, "X")
     points = np.asarray(X) if is_array or not is_frame(X) else _of_frame(X, feature_names, columns)

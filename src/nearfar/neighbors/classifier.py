@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import kind_of
 from nearfar.constraints.copies import comparable_rows
-from nearfar.constraints.supervision import checked_groups
+from nearfar.constraints.supervision import checked_groups, counted_rows
 from nearfar.evaluate.neighbor_votes import (
     DEFAULT_NEIGHBORS,
     NUMBERS,
@@ -40,7 +40,7 @@ from nearfar.numerics.missing import (
     refuse_missing,
 )
 from nearfar.runtime.parameters import check_parameters, integer
-from nearfar.typing import Array, Floats, Ints
+from nearfar.typing import Array, Floats, Ints, Vector
 
 
 class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
@@ -105,7 +105,13 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.gate = gate
         self.calibrate = calibrate
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn the metric and keep the training rows.
 
         Parameters
@@ -116,6 +122,9 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         groups : array-like of shape (n_samples,), optional
             What rows belong to, for instance a person. Rows of one group are never both learned
             from and left out. By default, copies of a row are a group.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts for the learner. In votes, and in the calibration, each row
+            counts once; rows of weight 0 are left out.
         """
         if kind_of(y) != "labels":
             raise ValueError(
@@ -125,7 +134,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         refuse_masked(X, "X")
         refuse_missing(y, "y")
         if (labelled := labelled_rows(y)) is not None:
-            X, y, groups = at_rows(labelled, X, y, groups)
+            X, y, groups, sample_weight = at_rows(labelled, X, y, groups, sample_weight)
+        X, y, groups, weight = counted_rows(sample_weight, X, y, groups)
         rows: ArrayLike
         if isinstance(self.learner, Pipeline):
             validate_data(self, X, skip_check_array=True)
@@ -147,14 +157,16 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     f"n_neighbors={self.n_neighbors} is more than the {len(points)} rows of X."
                 )
         known = checked_groups(groups, len(points))
-        self.learner_, self.metric_ = self._learn(X, labels, known)
+        self.learner_, self.metric_ = self._learn(X, labels, known, weight)
         self.gallery_ = Gallery(self.metric_, features_of(self.learner_, rows))
         self.classes_, self._codes = np.unique(labels, return_inverse=True)
 
         def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Array:
             """Learn from some rows, and return the votes of others."""
             own = None if known is None else known[learned]
-            learner, metric = self._learn(_safe_indexing(rows, learned), labels[learned], own)
+            counts = None if weight is None else weight[learned]
+            some = _safe_indexing(rows, learned)
+            learner, metric = self._learn(some, labels[learned], own, counts)
             X, new = (features_of(learner, _safe_indexing(rows, part)) for part in (seen, asked))
             return self._votes(Gallery(metric, X), self._codes[seen], new)
 
@@ -230,11 +242,11 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return predictor.predict(self._points(X))
 
     def _learn(
-        self, X: ArrayLike, y: Array, groups: Ints | None
+        self, X: ArrayLike, y: Array, groups: Ints | None, weight: Vector | None
     ) -> tuple[MetricLearner | Pipeline, Metric]:
         learner = BoostMetric() if self.learner is None else clone(self.learner)
         learner_of(learner)  # or says that there is none
-        fitted = fit_pipeline(learner, X, y, groups=groups)
+        fitted = fit_pipeline(learner, X, y, groups=groups, sample_weight=weight)
         return fitted, as_metric(learner_of(fitted).metric_)
 
     def _votes(self, gallery: Gallery, codes: Ints, points: Floats) -> Array:

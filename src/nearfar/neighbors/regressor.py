@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints.supervision import checked_groups
+from nearfar.constraints.supervision import checked_groups, counted_rows
 from nearfar.evaluate.neighbor_votes import NUMBERS, best_number
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.selection.auto import AutoMetric
@@ -60,7 +60,13 @@ class MetricNeighborsRegressor(RegressorMixin, BaseEstimator):
         self.learner = learner
         self.n_neighbors = n_neighbors
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn the metric and keep the training rows.
 
         Parameters
@@ -71,9 +77,13 @@ class MetricNeighborsRegressor(RegressorMixin, BaseEstimator):
         groups : array-like of shape (n_samples,), optional
             What rows belong to, for instance a person. Rows of one group are never both learned
             from and left out. By default, copies of a row are a group.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts for the learner. In means of neighbours, and where their
+            number is chosen, each row counts once; rows of weight 0 are left out.
         """
         refuse_masked(X, "X")
         refuse_missing(y, "y")
+        X, y, groups, weight = counted_rows(sample_weight, X, y, groups)
         with naming_remedies():
             points, numbers = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2, y_numeric=True
@@ -85,13 +95,15 @@ class MetricNeighborsRegressor(RegressorMixin, BaseEstimator):
                 raise ValueError(
                     f"n_neighbors={self.n_neighbors} is more than the {len(points)} rows of X."
                 )
-        self.learner_ = self._learned(points, numbers, known)
+        self.learner_ = self._learned(points, numbers, known, weight)
         self.metric_ = as_metric(self.learner_.metric_)
 
         def numbers_of(learned: Ints, seen: Ints, asked: Ints) -> Array:
             """Learn from some rows, and return the numbers that others find."""
             own = None if known is None else known[learned]
-            metric = as_metric(self._learned(points[learned], numbers[learned], own).metric_)
+            counts = None if weight is None else weight[learned]
+            learner = self._learned(points[learned], numbers[learned], own, counts)
+            metric = as_metric(learner.metric_)
             search = Gallery(metric, points[seen]).search(points[asked])
             return numbers[seen[search.nearest(min(NUMBERS[-1], len(seen)))[1]]]
 
@@ -135,8 +147,10 @@ class MetricNeighborsRegressor(RegressorMixin, BaseEstimator):
             points: Floats = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return points
 
-    def _learned(self, X: Floats, y: Vector, groups: Ints | None) -> MetricLearner:
+    def _learned(
+        self, X: Floats, y: Vector, groups: Ints | None, weight: Vector | None
+    ) -> MetricLearner:
         learner = AutoMetric() if self.learner is None else clone(self.learner)
         if isinstance(learner, AutoMetric):
             learner.set_params(goal="regression")
-        return learner.fit(X, y, groups=groups)
+        return learner.fit(X, y, groups=groups, sample_weight=weight)

@@ -1,4 +1,4 @@
-"""Values that cannot be used: masked entries, labels that are not there, too large numbers."""
+"""Values that cannot be used: masked or sparse ones, labels that are not there, large numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def refuse_masked(values: object, name: str) -> None:
 
 @contextmanager
 def naming_remedies() -> Iterator[None]:
-    """Say in scikit-learn's errors about text and missing values in X what helps with nearfar.
+    """Say in scikit-learn's errors about text, gaps and sparse matrices what helps with nearfar.
 
     Examples
     --------
@@ -66,6 +66,9 @@ def naming_remedies() -> Iterator[None]:
                 f"X has columns that are not numbers ({message.partition('. ')[0]}). Encode them, "
                 "for example with nearfar.Columns."
             ) from error
+        if message.startswith("Sparse data was passed"):
+            name = message.partition(" for ")[2].partition(",")[0]
+            raise sparse_error(name or "X") from error
         if " contains NaN." in message:
             raise ValueError(
                 f"{message.partition('.')[0]}. Fill in missing values, or leave out their rows: "
@@ -73,6 +76,21 @@ def naming_remedies() -> Iterator[None]:
                 "sklearn.impute.SimpleImputer."
             ) from error
         raise
+
+
+def sparse_error(name: str) -> TypeError:
+    """Return the error for a sparse matrix.
+
+    Examples
+    --------
+    >>> from nearfar.numerics.missing import sparse_error
+    >>> print(sparse_error("X"))
+    X is sparse and must be dense: reduce it, as in make_pipeline(TruncatedSVD(256), ...
+    """
+    return TypeError(
+        f"{name} is sparse and must be dense: reduce it, as in make_pipeline(TruncatedSVD(256), "
+        f"...), or use {name}.toarray() if it is small."
+    )
 
 
 def surely_finite(values: Array) -> bool:

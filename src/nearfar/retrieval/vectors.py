@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from nearfar.columns.cells import column_keys, is_frame
-from nearfar.numerics.missing import refuse_masked
+from nearfar.numerics.missing import refuse_masked, sparse_error
 from nearfar.typing import Floats
 
 
@@ -46,9 +46,7 @@ def as_vectors(rows: ArrayLike, name: str) -> Floats:
     """
     refuse_masked(rows, name)
     if issparse(rows):
-        raise TypeError(
-            f"Sparse input is not supported: {name} must be dense; use {name}.toarray()."
-        )
+        raise sparse_error(name)
     vectors = np.asarray(rows)
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise ValueError(f"{name} must be a 2-d array, a vector per row; got {vectors.shape}.")

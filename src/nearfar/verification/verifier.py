@@ -20,6 +20,7 @@ from nearfar.columns.cells import is_frame
 from nearfar.constraints import (
     ConstraintsOver,
     Pairs,
+    RandomPairs,
     Supervision,
     keep_copies_together,
     kind_of,
@@ -297,11 +298,29 @@ class PairVerifier(BaseEstimator):
                 points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.metric_.pair_distances(points, pairs)
 
-    def score(self, X: ArrayLike, y: Pairs | ConstraintsOver) -> float:
-        """Return the share of pairs classified correctly."""
-        pairs = unwrapped(y)
-        if kind_of(pairs) != "pairs":
-            raise ValueError(f"score needs Pairs; got {type(pairs).__name__}.")
+    def score(self, X: ArrayLike, y: Pairs | ConstraintsOver | ArrayLike) -> float:
+        """Return the share of pairs classified correctly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : Pairs, or array-like of shape (n_samples,)
+            Pairs of rows of X, or labels, from which `n_pairs` are drawn: as many similar as
+            dissimilar ones, or only similar ones if all labels are the same.
+        """
+        pairs: Any = unwrapped(y)
+        kind = kind_of(pairs)
+        if kind == "labels":
+            if (labelled := labelled_rows(y)) is not None:
+                X, y = at_rows(labelled, X, y)
+            codes = np.unique(column_or_1d(y), return_inverse=True)[1]
+            check_consistent_length(X, codes)
+            unused: Any = None
+            pairs = RandomPairs(self.n_pairs)(unused, codes, np.random.RandomState(0))
+        elif kind != "pairs":
+            raise ValueError(f"score needs Pairs or labels; got {kind}.")
+        if len(pairs) == 0:
+            raise ValueError("There are no pairs to score.")
         return float(np.average(self.predict(X, pairs) == pairs.similar, weights=pairs.weight))
 
     def _check_parameters(self) -> None:

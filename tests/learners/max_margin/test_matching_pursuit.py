@@ -8,15 +8,9 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfar import MatchingPursuitBasis
 from references import maxmargin as reference
-
-
-@parametrize_with_checks([MatchingPursuitBasis(), MatchingPursuitBasis(variant="paper")])
-def test_basis_conventions(estimator, check):
-    check(estimator)
 
 
 class TestBasis:

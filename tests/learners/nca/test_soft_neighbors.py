@@ -16,11 +16,11 @@ from references import msnca as reference
 
 def expected(rows, log_p):
     p = np.exp(log_p)
-    return p.sum(), p
+    return p, p
 
 
 def likelihood(rows, log_p):
-    return log_p.sum(), np.ones(log_p.shape)
+    return log_p, np.ones(log_p.shape)
 
 
 class Coupled:
@@ -32,7 +32,7 @@ class Coupled:
     def __call__(self, rows, log_p):
         joint = self.log_share[rows] + log_p
         total = logsumexp(joint, axis=1)
-        return total.sum(), np.exp(joint - total[:, None])
+        return total[:, None], np.exp(joint - total[:, None])
 
 
 def brute_force(points, maps, gain):
@@ -49,13 +49,13 @@ def brute_force(points, maps, gain):
         log_p.append(log_near - log_all)
         of_all.append(np.exp(-H[counted] - log_all[:, None]))
         of_near.append(np.exp(-near[counted] - log_near[:, None]))
-    value, g = gain(counted, np.column_stack(log_p))
+    values, g = gain(counted, np.column_stack(log_p))
     by_matrix = []
     for all_weights, near_weights, column in zip(of_all, of_near, g.T, strict=True):
         W = column[:, None] * (all_weights - near_weights)
         apart = differences[counted]
         by_matrix.append(np.einsum("ij,ijk,ijl->kl", W, apart, apart))
-    return value, by_matrix
+    return values.sum(), by_matrix
 
 
 def close(found, reference, tolerance):

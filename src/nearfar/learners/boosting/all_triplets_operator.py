@@ -9,8 +9,9 @@ It factorises for each anchor i: with s_i = sum_j exp(H_ij) and w_i = sum_k exp(
     D = a_i * (exp(H_ij) / s_i) * (exp(-H_ik) / w_i),     a_i = s_i w_i / sum_i s_i w_i.
 
 So the weight of the edge (i, k) is a_i exp(-H_ik) / w_i, that of (i, j) is -a_i exp(H_ij) / s_i,
-and the loss is  log sum_i s_i w_i,  the same number as from the list of all triplets. There is no
-state but the current H; sums are kept as logarithms, one pair of them for each anchor.
+and the loss is  log sum_i s_i w_i,  the same number as from the list of all triplets. If anchors
+have weights, they multiply the terms of these sums over i. There is no state but the current H;
+sums are kept as logarithms, one pair of them for each anchor.
 
 Along a direction with projections p, h_ij = (p_i - p_j)^2, slope and curvature of the loss need
 sums of exp(..) h and exp(..) h^2. They follow from sums of exp(..) p^m, m = 0..4, about the class
@@ -98,6 +99,8 @@ class AllTripletsOperator:
     loss : MarginLoss, default=Exponential()
         Its sum over all triplets must be a product of sums over near and over far rows, as that of
         the exponential loss is: only then triplets cost no more than pairs.
+    row_weight : array of shape (n_samples,), optional
+        Weights of the anchors.
     normalize : bool, default=True
         Measure in units of the mean squared distance over the triplets' edges.
 
@@ -111,7 +114,13 @@ class AllTripletsOperator:
     """
 
     def __init__(
-        self, X: Floats, y: Ints, loss: MarginLoss | None = None, *, normalize: bool = True
+        self,
+        X: Floats,
+        y: Ints,
+        loss: MarginLoss | None = None,
+        row_weight: Vector | None = None,
+        *,
+        normalize: bool = True,
     ) -> None:
         self.loss = Exponential() if loss is None else loss
         if not self.loss.is_product:
@@ -123,13 +132,16 @@ class AllTripletsOperator:
         self.X = X[self.classes.order]
         self._size = self.classes.size_of_each
         self.anchors = (self._size > 1) & (self._size < len(X))
-        self.n_triplets = int(((self._size - 1) * (len(X) - self._size)).sum())
+        of_each = (self._size - 1) * (len(X) - self._size)
+        self.n_triplets = int(of_each.sum())
         if self.n_triplets == 0:
             raise ValueError(
                 "The labels give no triplet: at least two classes are needed, "
                 "and at least one class with two members."
             )
-        self.total_weight = float(self.n_triplets)
+        weight = np.ones(len(X)) if row_weight is None else row_weight[self.classes.order]
+        self.weight, self._log_weight = weight, np.log(weight)
+        self.total_weight = float(weight @ of_each)
         self.unit = (normalize and self._mean_square(self.X)) or 1.0
 
     @property
@@ -168,7 +180,7 @@ class AllTripletsOperator:
 
     def loss_and_weights(self, state: AllTripletsState) -> tuple[float, AnchorWeights]:
         """Exponential loss of all triplets, and their weights."""
-        loss, anchor = log_sum_exp(state.sums.near + state.sums.far)
+        loss, anchor = log_sum_exp(state.sums.near + state.sums.far + self._log_weight)
         with np.errstate(divide="ignore"):
             return loss, AnchorWeights(state.form, state.sums, np.log(anchor))
 
@@ -198,7 +210,7 @@ class AllTripletsOperator:
         form = self.form(L)
         shift = self.sums(form) if about is None else about
         near, far = np.full((2, self.classes.n), -np.inf)
-        top = float((shift.near + shift.far)[self.anchors].max())
+        top = float((shift.near + shift.far + self._log_weight)[self.anchors].max())
         most = _SAFE_GROWTH[self.X.dtype.itemsize]
         too_far = np.zeros((len(self), len(self))), np.zeros(len(self.X)), np.array(np.nan)
 
@@ -211,7 +223,7 @@ class AllTripletsOperator:
             if not np.abs(moved).max() <= most:
                 return too_far
             near[rows], far[rows] = moved[0] + shift.near[rows], moved[1] + shift.far[rows]
-            log_anchor = near[rows] + far[rows] - top
+            log_anchor = near[rows] + far[rows] + self._log_weight[rows] - top
             if log_anchor.max() > most:
                 return too_far
             anchor = np.exp(log_anchor)
@@ -223,7 +235,8 @@ class AllTripletsOperator:
             return self.evaluate(L)
         A = laplacian_form(self.X, S, columns) / (total * self.unit)
         loss = top + float(np.log(total))
-        return loss, AnchorWeights(form, Sums(near, far), near + far - loss), A
+        log_anchor = near + far + self._log_weight - loss
+        return loss, AnchorWeights(form, Sums(near, far), log_anchor), A
 
     def curvature(self, u: AnchorWeights, V: Matrix, values: Vector) -> Matrix:
         """Return the covariance of the margins along the rows of V, over the triplets.
@@ -403,8 +416,8 @@ class AllTripletsOperator:
         near = self._size * norms - 2 * np.einsum("ij,ij->i", X, sums[code]) + squares[code]
         everyone = len(X) * norms + norms.sum()
         n_far = len(X) - self._size
-        total = (n_far * near + (self._size - 1) * (everyone - near)).sum()
-        return float(total / (2 * self.n_triplets))
+        total = (self.weight * (n_far * near + (self._size - 1) * (everyone - near))).sum()
+        return float(total / (2 * self.total_weight))
 
 
 class _AllTripletsLine:
@@ -441,7 +454,7 @@ class _AllTripletsLine:
         sums = Sums(np.full(classes.n, -np.inf), np.full(classes.n, -np.inf))
         sums.near[anchors], sums.far[anchors] = log_near, log_far
         self._tried = (w, sums)
-        anchor = log_sum_exp(log_near + log_far)[1]
+        anchor = log_sum_exp(log_near + log_far + self.operator._log_weight[anchors])[1]
         mean = anchor @ (f1 / f - s1 / s)
         square = anchor @ (f2 / f - 2 * (f1 / f) * (s1 / s) + s2 / s)
         return float(mean), max(0.0, float(square - mean**2))

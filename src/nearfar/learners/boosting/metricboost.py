@@ -209,7 +209,10 @@ class MetricBoost(BoostingLearner):
         if implicit:
             Z = data.Z.astype(np.float32, copy=False) if len(data.Z) > _EXACT_ROWS else data.Z
             normalize = self.scale is not None
-            operator = AllTripletsOperator(Z, data.supervision.codes, normalize=normalize)
+            known = data.supervision
+            operator = AllTripletsOperator(
+                Z, known.codes, row_weight=known.row_weight, normalize=normalize
+            )
         else:
             strategy = AllTriplets() if self.constraints is None else self.constraints
             triplets = data.supervision.triplets(data.Z, strategy, data.random_state)

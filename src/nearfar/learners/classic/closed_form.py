@@ -32,7 +32,7 @@ from nearfar.rows import Points, column_variances
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, choice, either, number
 from nearfar.runtime.threads import limited_threads
-from nearfar.typing import Floats, Matrix
+from nearfar.typing import Floats, Matrix, Vector
 
 # Standardised rows have a mean variance of one but for rounding; they are not divided again.
 _UNIT_VARIANCE_TOLERANCE = 1e-6
@@ -68,14 +68,15 @@ class SummedClosedForm(ClosedFormLearner):
         """
         if "pairs" in self.supervision:
             return Evidence.of_pairs(P, supervision)
-        return Evidence(Groups(P, supervision.labels(type(self).__name__, informative=True)))
+        codes = supervision.labels(type(self).__name__, informative=True)
+        return Evidence(Groups(P, codes, supervision.row_weight))
 
     @abstractmethod
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         """Evaluate the formula for coordinates in the span."""
 
     def _build_problem(self, data: FitInput) -> Problem:
-        span = Span.of(data.Z)
+        span = Span.of(data.Z, data.supervision.row_weight)
 
         def solution() -> Solution:
             return self._formula(self._evidence(span.P, data.supervision), span, data.scaler)
@@ -280,8 +281,8 @@ class Span(Axes):
     P: Any
 
     @classmethod
-    def of(cls, Z: Points) -> Span:
-        """Find the span of centred rows."""
+    def of(cls, Z: Points, row_weight: Vector | None = None) -> Span:
+        """Find the span of centred rows; weights count in their mean variance."""
         V: Matrix | None
         tolerance = min(Z.shape) * float(np.finfo(Z.dtype).eps)
         if len(Z) <= Z.shape[1]:
@@ -294,7 +295,12 @@ class Span(Axes):
         else:
             V = _axes_of_covariance(Groups(Z).within(), tolerance)
         P: Any = Z if V is None else Z @ V
-        unit = _unit(float(column_variances(P).mean()))
+        if row_weight is None:
+            variances = column_variances(P)
+        else:
+            deviations = P - np.average(P, axis=0, weights=row_weight)
+            variances = np.average(deviations**2, axis=0, weights=row_weight)
+        unit = _unit(float(variances.mean()))
         return cls(V, unit, P if unit == 1.0 else P / P.dtype.type(np.sqrt(unit)))
 
 

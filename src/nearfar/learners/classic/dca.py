@@ -72,7 +72,8 @@ class DCA(SummedClosedForm):
 
     def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
         if supervision.kind == "labels":
-            return Evidence(Groups(P, supervision.labels("", informative=True)))
+            codes = supervision.labels("", informative=True)
+            return Evidence(Groups(P, codes, supervision.row_weight))
         pairs = supervision.pairs(P, None, None)
         codes = supervision.chunklets().ids.copy()
         apart = pairs.index[~pairs.similar]

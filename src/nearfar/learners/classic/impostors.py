@@ -159,25 +159,31 @@ class Impostors:
         Class codes.
     targets : array of shape (n_samples, n_targets)
         Rows of the same class, -1 where there are too few.
+    row_weight : array of shape (n_samples,), optional
+        What pairs and triplets of each anchor weigh; by default all the same.
 
     Attributes
     ----------
     anchor, near, pair_weight : array of shape (n_pairs,)
-        The target pairs and their weights, which are equal and sum to one.
+        The target pairs and their weights, which sum to one.
     """
 
-    def __init__(self, y: Ints, targets: Ints) -> None:
+    def __init__(self, y: Ints, targets: Ints, row_weight: Vector | None = None) -> None:
         self.tiles = PairTiles(y)
         self.y, self.targets = y, targets
         self.slots = np.flatnonzero(targets.ravel() >= 0)
         self.anchor = self.slots // targets.shape[1]
         self.near = targets.ravel()[self.slots]
-        self.pair_weight = np.full(len(self.slots), 1.0 / len(self.slots))
+        self.row_weight = np.ones(len(y)) if row_weight is None else row_weight
+        self.total_weight = float(self.row_weight[self.anchor].sum())
+        self.pair_weight = self.row_weight[self.anchor] / self.total_weight
 
     @classmethod
-    def nearest(cls, P: Floats, y: Ints, n_targets: int) -> Impostors:
+    def nearest(
+        cls, P: Floats, y: Ints, n_targets: int, row_weight: Vector | None = None
+    ) -> Impostors:
         """Take the nearest rows of the same class under an embedding as targets."""
-        return cls(y, class_neighbors(P, y, n_targets, 0)[0])
+        return cls(y, class_neighbors(P, y, n_targets, 0)[0], row_weight)
 
     def around(self, P: Floats) -> Costs:
         """Return triplets among which are all that cost something under P."""
@@ -262,15 +268,16 @@ class Impostors:
         number = max(_LEAST_SAMPLED_ROWS, _SAMPLED_MARGINS // (n * n_targets))
         rows = anchors[:: max(1, len(anchors) // number)]
         near = self.target_distances(P)[rows]
-        margins = []
+        margins, weights = [], []
         for row, targets in zip(rows, near, strict=True):
             others = P[self.y != self.y[row]] - P[row]
             far = np.einsum("ij,ij->i", others, others, dtype=np.float64)
             margins.append(np.subtract.outer(targets[targets > -np.inf], far).ravel())
+            weights.append(np.full(margins[-1].size, self.row_weight[row]))
         exist = near > -np.inf
-        listed = -np.concatenate(margins)
-        weight = np.full(len(listed), 1.0 / exist.sum())
-        return Sample(float(near[exist].mean()), listed, weight)
+        pairs = np.broadcast_to(self.row_weight[rows, None], near.shape)[exist]
+        pull = float(np.average(near[exist], weights=pairs))
+        return Sample(pull, -np.concatenate(margins), np.concatenate(weights) / pairs.sum())
 
 
 class LabelTriplets(ListedTriplets):
@@ -300,7 +307,7 @@ class LabelTriplets(ListedTriplets):
             np.concatenate([impostors.targets.ravel()[used], j]),
             (np.cumsum(used) - 1)[slot],
             len(near_i) - 1 + np.cumsum(first),
-            np.full(len(keys), 1.0 / len(impostors.anchor)),
+            impostors.row_weight[pair // n] / impostors.total_weight,
         )
         self.impostors, self.P, self.keys = impostors, P, keys
 
@@ -324,6 +331,7 @@ class ImpliedTriplets:
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         self.places = place[impostors.targets[order]]
+        self.weight = impostors.row_weight[order]
 
     def evaluate(self, P: Floats) -> tuple[float, Floats]:
         """Return the cost, and half of its derivatives by P."""
@@ -347,12 +355,13 @@ class ImpliedTriplets:
                 near = negative.sum(axis=1, where=on, dtype=np.float64)
                 cost[band.rows] += np.where(count > 0, count * limit + near, 0.0)
                 weights[inside, self.places[band.rows, number]] += count
+            weights *= self.weight[band.rows, None].astype(weights.dtype)
             return weights
 
         half = np.empty_like(Q)
         half[tiles.order] = tiles.laplacian(weights_of, Q)
-        n_pairs = len(self.impostors.anchor)
-        return float(cost.sum()) / n_pairs, half / n_pairs
+        total = self.impostors.total_weight
+        return float((self.weight * cost).sum()) / total, half / total
 
     def joined(self, other: Costs) -> Costs:
         """Return these triplets, which are all there are."""

@@ -52,7 +52,7 @@ class InverseCovariance(SummedClosedForm):
     ignores_y: ClassVar[bool] = True
 
     def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
-        return Evidence(Groups(P))
+        return Evidence(Groups(P, row_weight=supervision.row_weight))
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         C = with_ridge(evidence.groups.shrunk_within(self.shrinkage))

@@ -21,6 +21,7 @@ Where nearfar departs from the paper, and why:
 
 - S_lw is shrunk to a multiple of the identity, in the space that the rows span. With constant or
   collinear features, or with more features than rows, it is singular.
+- A_ij is multiplied by the weights of both rows, if they have some; they do not change s_i.
 - In a class of at most k rows, the farthest row takes the place of the k-th neighbour.
 """
 
@@ -99,10 +100,11 @@ class LFDA(ClosedFormLearner):
     }
 
     def _build_problem(self, data: FitInput) -> Problem:
-        span = Span.of(data.Z)
+        span = Span.of(data.Z, data.supervision.row_weight)
 
         def formula() -> Solution:
-            classes = Groups(span.P, data.supervision.labels(type(self).__name__, informative=True))
+            codes = data.supervision.labels(type(self).__name__, informative=True)
+            classes = Groups(span.P, codes, data.supervision.row_weight)
             between, within = local_scatters(classes, self.n_neighbors)
             intensity = classes.intensity(self.shrinkage, classes.within())
             warn_if_singular(within, self.shrinkage)
@@ -119,20 +121,22 @@ class LFDA(ClosedFormLearner):
 
 def local_scatters(classes: Groups, n_neighbors: int) -> tuple[Matrix, Matrix]:
     """Return S_lb / n and S_lw / n."""
-    sizes, n = classes.sizes, len(classes.X)
+    sizes, n = classes.sizes, float(classes.sizes.sum())
     order = ClassOrder(classes.codes)
     between = classes.between(sizes / n) + classes.scatter((1.0 - sizes / n) / n)
     within = np.zeros_like(between)
     for label, size in enumerate(sizes):
         rows = order.order[order.edges[label] : order.edges[label + 1]]
-        local = _local_scatter(classes.X[rows] - classes.means[label], n_neighbors) / (size * n)
+        weight = None if classes.row_weight is None else classes.row_weight[rows]
+        local = _local_scatter(classes.X[rows] - classes.means[label], n_neighbors, weight)
+        local /= size * n
         between -= (1.0 - size / n) * local
         within += local
     return between, within
 
 
-def _local_scatter(X: Matrix, n_neighbors: int) -> Matrix:
-    """G_c: 1/2 sum A_ij (x_i - x_j)(x_i - x_j)' over the centred rows of one class."""
+def _local_scatter(X: Matrix, n_neighbors: int, weight: Vector | None = None) -> Matrix:
+    """G_c: 1/2 sum w_i w_j A_ij (x_i - x_j)(x_i - x_j)' over the centred rows of one class."""
     k = min(n_neighbors, len(X) - 1)
     norms = np.einsum("ij,ij->i", X, X)
 
@@ -150,6 +154,9 @@ def _local_scatter(X: Matrix, n_neighbors: int) -> Matrix:
         tile /= -reach[rows, None]
         tile /= reach
         A = np.exp(tile, out=tile)
+        if weight is not None:
+            A *= weight
+            A *= weight[rows, None]
         return X[rows].T @ (A.sum(axis=1)[:, None] * X[rows] - A @ X)
 
     reach = np.concatenate(list(_over_tiles(reached, len(X))))

@@ -204,7 +204,7 @@ class LMNN(MetricLearner):
                 "The labels give no triplet: at least two classes are needed, "
                 "and at least one class with two members."
             )
-        return Impostors.nearest(X, y, self.n_neighbors)
+        return Impostors.nearest(X, y, self.n_neighbors, data.supervision.row_weight)
 
     def _first_map(self, objective: Objective, data: FitInput, basis: Matrix) -> Matrix:
         """Return where to begin: the last fit, or the best multiple of `init`."""
@@ -328,7 +328,9 @@ class LMNNProblem(MapProblem):
             source = objective.source
             if updates_left == 0 or not isinstance(source, Impostors):
                 break
-            updated = Impostors.nearest(objective.embed(L), source.y, source.targets.shape[1])
+            number = source.targets.shape[1]
+            embedded = objective.embed(L)
+            updated = Impostors.nearest(embedded, source.y, number, source.row_weight)
             if (updated.targets == source.targets).all():
                 break
             objective = Objective(objective.X, updated, objective.push)

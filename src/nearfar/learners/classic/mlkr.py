@@ -9,6 +9,8 @@ The squared error of these leave-one-out predictions is minimised over L:
 
     min  sum_i (q_i - y_i)^2 / sum_i (y_i - mean y)^2
 
+Weights of points multiply the terms of both sums, not the k_ij.
+
 With p_ij = k_ij / sum_j k_ij, the gradient of the sum by M = L'L is
 
     sum_ij w_ij (x_i - x_j)(x_i - x_j)',     w_ij = 2 (q_i - y_i) p_ij (q_i - y_j)
@@ -29,12 +31,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.metrics import r2_score
-from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.validation import check_is_fitted
 
-from nearfar.constraints import kind_of
 from nearfar.learners.declaration import learner
 from nearfar.learners.map_learner import MapLearner, MapProblem
 from nearfar.learners.problem import FitInput
@@ -42,9 +39,6 @@ from nearfar.numerics.lbfgs import lbfgs
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.history import Iteration, Iterations, map_iterations
 from nearfar.typing import Floats, Matrix, Vector
-
-# Neighbours whose mean predicts in `score`, as many as scikit-learn's regressor takes.
-_SCORE_NEIGHBORS = 5
 
 
 @learner
@@ -96,32 +90,18 @@ class MLKR(MapLearner):
     compare_order: ClassVar[int | None] = 18
     compared_on_labels: ClassVar[bool] = False
 
-    def score(self, X: ArrayLike, y: object) -> float:
-        """Return R^2 of predictions of y by the mean of the five nearest other rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), Triplets or Pairs
-            Numbers; 1 is the best score, and 0 that of the mean of y. Triplets and pairs are scored
-            as by the other learners.
-        """
-        if kind_of(y) != "labels":
-            return super().score(X, y)
-        check_is_fitted(self)
-        data = self._checked(X, y, reset=False)
-        points, numbers = data.X, data.supervision.numbers("MLKR")
-        embedded = self.metric_.transform(points)
-        neighbors = NearestNeighbors(n_neighbors=min(_SCORE_NEIGHBORS, len(points) - 1))
-        nearest = neighbors.fit(embedded).kneighbors(return_distance=False)
-        return float(r2_score(numbers, numbers[nearest].mean(axis=1)))
-
     def _build_problem(self, data: FitInput) -> MLKRProblem:
         y = data.supervision.usable().numbers("MLKR")
         y = y / np.abs(y).max()
-        y = y - y.mean()
+        weight = data.supervision.row_weight
+        if weight is None:
+            y = y - y.mean()
+            y = np.asarray(y / y.std())
+        else:
+            y = y - np.average(y, weights=weight)
+            y = y / np.sqrt(np.average(y**2, weights=weight))
         Z, unit = self._in_units(data)
-        regression = LeaveOneOutRegression(Z, np.asarray(y / y.std()))
+        regression = LeaveOneOutRegression(Z, y, weight)
         start = self._first_map(Z, data, unit, self.n_components)
         return MLKRProblem(regression, start, unit, self.max_iter, self.tol)
 
@@ -148,7 +128,8 @@ class MLKRProblem(MapProblem):
 
     def solve(self) -> Iterations:
         """Minimise by L-BFGS."""
-        shape, n = self.start.shape, len(self.regression.y)
+        shape, weight = self.start.shape, self.regression.weight
+        n = len(self.regression.y) if weight is None else float(weight.sum())
 
         def objective(flat: Vector) -> tuple[float, Vector]:
             error, gradient = self.regression.evaluate(flat.reshape(shape))
@@ -166,6 +147,8 @@ class LeaveOneOutRegression:
     X : array of shape (n_samples, n_features)
         Points, float32 or float64.
     y : array of shape (n_samples,)
+    weight : array of shape (n_samples,), optional
+        Weights of the squared errors.
 
     Examples
     --------
@@ -177,8 +160,8 @@ class LeaveOneOutRegression:
     57.0
     """
 
-    def __init__(self, X: Floats, y: Vector) -> None:
-        self.X, self.y = np.ascontiguousarray(X), y
+    def __init__(self, X: Floats, y: Vector, weight: Vector | None = None) -> None:
+        self.X, self.y, self.weight = np.ascontiguousarray(X), y, weight
         self.pairs = PairTiles(np.zeros(len(X), dtype=np.intp))
         self._y = y.astype(X.dtype)
 
@@ -193,7 +176,10 @@ class LeaveOneOutRegression:
             predicted = (weights @ self._y) / total
             errors[band.rows] = predicted - self.y[band.rows]
             weights *= np.subtract.outer(predicted, self._y)
-            weights *= (2.0 * errors[band.rows] / total).astype(weights.dtype)[:, None]
+            slopes = 2.0 * errors[band.rows] / total
+            if self.weight is not None:
+                slopes *= self.weight[band.rows]
+            weights *= slopes.astype(weights.dtype)[:, None]
             return weights
 
         # A narrow map's gradient needs products of the weights with L X, a wide one's with X.
@@ -202,4 +188,5 @@ class LeaveOneOutRegression:
             gradient = 2.0 * np.asarray(pulled.T @ self.X, dtype=np.float64)
         else:
             gradient = 2.0 * L @ self.pairs.scatter_matrix(gradient_weights, self.X)
-        return float(errors @ errors), gradient
+        weighted = errors if self.weight is None else self.weight * errors
+        return float(weighted @ errors), gradient

@@ -51,6 +51,7 @@ from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.points import check_rows
 from nearfar.numerics.edges import squared_distances
+from nearfar.numerics.missing import naming_remedies
 from nearfar.typing import Matrix, Vector
 
 
@@ -113,7 +114,8 @@ class PLDA(SummedClosedForm):
         array of shape (n_pairs,)
         """
         check_is_fitted(self)
-        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        with naming_remedies():
+            points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         i, j = check_rows(pairs, 2, len(points))
         b = self.ratios_
         learned = self._learned_metric

@@ -70,7 +70,7 @@ class RCA(SummedClosedForm):
     compare_order: ClassVar[int | None] = 9
 
     def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
-        return Evidence(Groups(P, supervision.chunklets().ids))
+        return Evidence(Groups(P, supervision.chunklets().ids, supervision.row_weight))
 
     def _formula(self, evidence: Evidence, axes: Axes, scaler: Scaler) -> Solution:
         within = evidence.groups.shrunk_within(self.shrinkage)

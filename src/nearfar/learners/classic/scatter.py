@@ -10,6 +10,7 @@ Sums over all pairs of rows need no pairs: with u = x_i - x_j,
     sum_{same class} u u' = sum_c n_c S_c
     sum_{other classes} u u' = sum_c (n - n_c) S_c + n sum_c n_c (m_c - m)(m_c - m)'
 
+A row of weight 2 counts as two rows: n_c are sums of weights, and S_c and m_c are weighted sums.
 Listed pairs are weighted Gram matrices (`edges_of`). A covariance S of p features is shrunk to
 
     (1 - s) S + s (tr S / p) I
@@ -87,7 +88,7 @@ class GroupScatter(ABC):
     Attributes
     ----------
     sizes : array of shape (n_listed,)
-        Number of rows of a group.
+        Number of rows of a group, or the sum of their weights.
     counts : array of shape (n_listed,)
         Number of groups that are listed together.
     means : array of shape (n_listed, n_features)
@@ -176,6 +177,8 @@ class Groups(GroupScatter):
         Points, float32 or float64; not copied.
     codes : array of int of shape (n_samples,), optional
         Group of each row from 0, or -1 for none; by default all rows are one group.
+    row_weight : array of shape (n_samples,), optional
+        How often each row counts; for rows in memory.
 
     Examples
     --------
@@ -186,13 +189,22 @@ class Groups(GroupScatter):
     (array([1., 5.]), array([[2.]]))
     """
 
-    def __init__(self, X: Points, codes: Ints | None = None) -> None:
-        self.X = X
+    def __init__(
+        self, X: Points, codes: Ints | None = None, row_weight: Vector | None = None
+    ) -> None:
+        self.X, self.row_weight = X, row_weight
         self.codes = np.zeros(len(X), dtype=np.intp) if codes is None else codes
-        self.sizes = np.bincount(self.codes[self.codes >= 0]).astype(np.float64)
+        inside = self.codes >= 0
+        weight = None if row_weight is None else row_weight[inside]
+        self.sizes = np.bincount(self.codes[inside], weight).astype(np.float64)
+        if weight is not None and self.sizes.max() <= 1.0:
+            raise ValueError(
+                "sample_weight says how often rows count, and no class counts more than one row; "
+                "multiply the weights by a constant, such as the number of rows over their sum."
+            )
         self.counts = np.ones(len(self.sizes))
         self.means = self._reduce(_sums, len(self.sizes))
-        self.means /= np.maximum(self.sizes, 1.0)[:, None]
+        self.means /= np.where(self.sizes > 0, self.sizes, 1.0)[:, None]
 
     def scatter(self, weight: Vector) -> Matrix:
         """sum_c w_c S_c."""
@@ -205,7 +217,7 @@ class Groups(GroupScatter):
     @property
     def total(self) -> Groups:
         """All rows as one group."""
-        return Groups(self.X)
+        return Groups(self.X, row_weight=self.row_weight)
 
     def centered(self) -> Iterator[tuple[Ints, Matrix]]:
         """Yield the groups of some rows, and these rows about the means of their groups."""
@@ -217,39 +229,52 @@ class Groups(GroupScatter):
         """Sum what a function of some rows and their groups returns, block by block."""
         if isinstance(self.X, Rows):
             return np.asarray(self.X.reduce(_in_blocks, function, *args, along=(self.codes,)))
-        return _in_blocks(self.X, self.codes, function, *args)
+        return _in_blocks(self.X, self.codes, function, *args, row_weight=self.row_weight)
 
 
 # Executors send these functions to the processes that read blocks of rows, so that each has a name.
-def _in_blocks(X: Floats, codes: Ints, function: Callable[..., Matrix], *args: object) -> Matrix:
+def _in_blocks(
+    X: Floats,
+    codes: Ints,
+    function: Callable[..., Matrix],
+    *args: object,
+    row_weight: Vector | None = None,
+) -> Matrix:
     """Sum what a function of a few rows and their groups returns."""
 
     def block(rows: slice) -> Matrix:
-        return function(X[rows], codes[rows], *args)
+        weight = None if row_weight is None else row_weight[rows][codes[rows] >= 0]
+        return function(X[rows], codes[rows], *args, weight)
 
     return reduce(add, Threads().map(block, len(X), _BLOCK_ROWS))
 
 
-def _sums(block: Floats, members: Ints, n_groups: int) -> Matrix:
+def _sums(block: Floats, members: Ints, n_groups: int, own: Vector | None) -> Matrix:
     """Return the sum of the rows of each group."""
     inside = members >= 0
     rows = block[inside].astype(np.float64, copy=False)
     number = np.arange(len(rows))
-    member = csr_array((np.ones(len(rows)), (members[inside], number)), (n_groups, len(rows)))
+    own = np.ones(len(rows)) if own is None else own
+    member = csr_array((own, (members[inside], number)), (n_groups, len(rows)))
     return np.asarray(member @ rows)
 
 
-def _scatter(block: Floats, members: Ints, means: Matrix, weight: Vector) -> Matrix:
+def _scatter(
+    block: Floats, members: Ints, means: Matrix, weight: Vector, own: Vector | None
+) -> Matrix:
     """Return the weighted scatter of rows about the means of their groups."""
     inside, centered = _centered(block, members, means)
-    centered *= np.sqrt(weight[inside])[:, None]
+    centered *= np.sqrt(weight[inside] if own is None else weight[inside] * own)[:, None]
     return centered.T @ centered
 
 
-def _fourth_moment(block: Floats, members: Ints, means: Matrix, factor: Vector) -> Vector:
+def _fourth_moment(
+    block: Floats, members: Ints, means: Matrix, factor: Vector, own: Vector | None
+) -> Vector:
     """Return the weighted sum of the fourth powers of distances to the means."""
     inside, centered = _centered(block, members, means)
-    return np.asarray(factor[inside] @ np.einsum("ij,ij->i", centered, centered) ** 2)
+    factors = factor[inside] if own is None else factor[inside] * own
+    return np.asarray(factors @ np.einsum("ij,ij->i", centered, centered) ** 2)
 
 
 def _centered(block: Floats, members: Ints, means: Matrix) -> tuple[Ints, Matrix]:
@@ -282,7 +307,8 @@ class Evidence:
     def of_pairs(cls, X: Floats, supervision: Supervision) -> Evidence:
         """Return what is known from listed pairs, or from all pairs that labels make."""
         if supervision.kind == "labels":
-            return cls(Groups(X, supervision.labels("", informative=True)))
+            codes = supervision.labels("", informative=True)
+            return cls(Groups(X, codes, supervision.row_weight))
         pairs = supervision.pairs(X, None, None)
         largest = 1.0 if pairs.weight is None else float(pairs.weight.max())
         sums = PairSums.of(X, pairs, unit=largest)

@@ -35,7 +35,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, integer
 from nearfar.runtime.threads import Threads
-from nearfar.typing import Array, Floats
+from nearfar.typing import Array, Floats, Vector
 
 # Trees grown in an iteration.
 _BATCH = 25
@@ -111,7 +111,7 @@ class ForestMetric(MetricLearner):
         )
         if np.ptp(y) == 0:
             raise ValueError("All numbers in y are the same; there is nothing to learn.")
-        return ForestProblem(self, data.Z, y, data.random_state, numbers=numbers)
+        return ForestProblem(self, data.Z, y, data.random_state, known.row_weight, numbers=numbers)
 
 
 class ForestProblem(Problem):
@@ -124,6 +124,8 @@ class ForestProblem(Problem):
     y : array of shape (n_samples,)
         Classes, or numbers.
     random_state : RandomState
+    row_weight : array of shape (n_samples,) or None
+        For the splits of the trees.
     numbers : bool
     """
 
@@ -136,6 +138,7 @@ class ForestProblem(Problem):
         Z: Floats,
         y: Array,
         random_state: np.random.RandomState,
+        row_weight: Vector | None,
         *,
         numbers: bool,
     ) -> None:
@@ -147,6 +150,7 @@ class ForestProblem(Problem):
         self.columns = varying if len(varying) else np.arange(1)
         self.Z = np.ascontiguousarray(Z[np.ix_(rows, self.columns)], dtype=np.float32)
         self.y, self.basis = y[rows], Z[basis]
+        self.row_weight = None if row_weight is None else row_weight[rows]
         self.n_components = learner.n_components or _COMPONENTS
         self.n_trees, self.max_iter = learner.n_trees, math.ceil(learner.n_trees / _BATCH)
         # Those of scikit-learn's forest with the same seed, which takes longer for few rows.
@@ -161,7 +165,7 @@ class ForestProblem(Problem):
 
         def grow(part: slice) -> list[Any]:
             trees = [self.tree(random_state=seed) for seed in seeds[part]]
-            return [tree.fit(self.Z, self.y, check_input=False) for tree in trees]
+            return [tree.fit(self.Z, self.y, self.row_weight, check_input=False) for tree in trees]
 
         for top in range(0, self.n_trees, _BATCH):
             seeds = self.seeds[top : top + _BATCH]

@@ -26,6 +26,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.metrics.kernel_map import KERNELS, Kernel, KernelMap, kernel_diagonal, kernel_matrix
+from nearfar.numerics.missing import naming_remedies
 from nearfar.runtime.parameters import check_parameters, choice, integer
 from nearfar.typing import Floats, Ints, Vector
 
@@ -110,7 +111,8 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         X : array-like of shape (n_samples, n_features)
         y : ignored
         """
-        points = validate_data(self, X, dtype=[np.float64, np.float32])
+        with naming_remedies():
+            points = validate_data(self, X, dtype=[np.float64, np.float32])
         rules = {"n_components": integer(at_least=1), "variant": choice("default", "paper")}
         check_parameters(rules, {name: getattr(self, name) for name in rules})
         parameters = kernel_parameters(self.kernel, self.gamma, self.degree, self.coef0)
@@ -130,7 +132,8 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def transform(self, X: ArrayLike) -> Floats:
         """Map points to features whose products are kernel values, or nearly so."""
         check_is_fitted(self)
-        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        with naming_remedies():
+            points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.map_.transform(points)
 
     def __sklearn_tags__(self) -> Tags:

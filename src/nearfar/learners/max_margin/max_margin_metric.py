@@ -68,6 +68,7 @@ from nearfar.learners.problem import (
 )
 from nearfar.metrics.kernel_map import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
+from nearfar.numerics.missing import naming_remedies
 from nearfar.rows import Moments, Rows
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number
@@ -178,7 +179,8 @@ class MaxMarginMetric(ConstraintLearner):
             Row numbers of X. Without them the rows of X are differences of two points.
         """
         check_is_fitted(self)
-        points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        with naming_remedies():
+            points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         if pairs is not None:
             return self.threshold_ - self.metric_.pair_distances(points, pairs) ** 2
         if self.kernel is not None:

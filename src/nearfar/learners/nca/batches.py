@@ -14,7 +14,7 @@ import numpy as np
 from nearfar.learners.nca.soft_neighbors import has_enough_classes
 from nearfar.learners.scaler import Scaler
 from nearfar.rows import Points, Rows
-from nearfar.typing import Ints, Matrix
+from nearfar.typing import Ints, Matrix, Vector
 
 # Change of the map in a step: larger ones leave more noise, smaller ones need more passes.
 _STEP = 0.03
@@ -24,12 +24,13 @@ _MOMENTS = (0.9, 0.999)
 
 @dataclass(frozen=True)
 class Batches:
-    """Points and labels in random parts of about `size`."""
+    """Points, labels and weights in random parts of about `size`."""
 
     Z: Points
     codes: Ints
     size: int
     random_state: np.random.RandomState
+    weight: Vector | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.Z, Rows) and not self.Z.random_access:

@@ -61,7 +61,7 @@ from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.linear_algebra import axes_of_span
 from nearfar.runtime.parameters import ParameterRule, choice, either, integer, number
-from nearfar.typing import Floats, Ints, Matrix
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 # Rows of each map to begin with, unless `n_components` or `init` say otherwise.
 _MOST_ROWS = 128
@@ -158,6 +158,7 @@ class MixtureNCA(MapLearner):
 
     def _build_problem(self, data: FitInput) -> MixtureProblem:
         codes = data.supervision.labels(type(self).__name__)
+        weight = data.supervision.row_weight
         Z, unit = self._in_units(data)
         plain = self.init == "identity" and self.variant != "paper"
         axes = None
@@ -190,8 +191,8 @@ class MixtureNCA(MapLearner):
         if warm is not None:
             number = len(warm.b)
         elif number == "auto":
-            number = self._best_number(Z, codes, L, data.random_state, axes)
-        return self._problem(Z, codes, L, int(number), data.random_state, unit, warm, axes)
+            number = self._best_number(Z, codes, L, data.random_state, axes, weight)
+        return self._problem(Z, codes, L, int(number), data.random_state, unit, warm, axes, weight)
 
     def _problem(
         self,
@@ -203,12 +204,16 @@ class MixtureNCA(MapLearner):
         unit: float = 1.0,
         warm: MixtureModel | None = None,
         axes: Matrix | None = None,
+        weight: Vector | None = None,
     ) -> MixtureProblem:
         """Build the problem with its starts, or with the one to continue from."""
         if number > 1 and number > len(np.unique(Z, axis=0)):
             raise ValueError(f"n_metrics={number} is more than the number of distinct rows of X.")
         paper = self.variant == "paper"
-        every = [SoftNeighbors(Z, codes)] if paper else coarse_to_fine(Z, codes, random_state, axes)
+        if paper:
+            every = [SoftNeighbors(Z, codes, weight=weight)]
+        else:
+            every = coarse_to_fine(Z, codes, random_state, axes, weight)
         mixtures = [Mixture(points, number, self.sparsity, self.gate_sparsity) for points in every]
         whole = mixtures[-1]
         n_init = max(_STARTS_OF_AUTO, self.n_init) if self.n_metrics == "auto" else self.n_init
@@ -226,6 +231,7 @@ class MixtureNCA(MapLearner):
         L: Matrix,
         random_state: np.random.RandomState,
         axes: Matrix | None,
+        weight: Vector | None,
     ) -> int:
         """Return the number of metrics under which held-out points are likeliest."""
         usable = np.flatnonzero(np.bincount(codes)[codes] >= _SMALLEST_CLASS)
@@ -236,12 +242,19 @@ class MixtureNCA(MapLearner):
         scores = {}
         distinct = len(np.unique(Z[seen], axis=0))
         training = Z[seen], codes[seen]
+        known_weight, unseen_weight = (
+            None if weight is None else weight[rows] for rows in (seen, unseen)
+        )
         for n_metrics in (n for n in _NUMBERS_TRIED if n <= distinct):
-            *_, last = self._problem(*training, L, n_metrics, random_state, axes=axes).solve()
+            problem = self._problem(
+                *training, L, n_metrics, random_state, axes=axes, weight=known_weight
+            )
+            *_, last = problem.solve()
             model = last.payload
             maps = model.L if axes is None else model.L @ axes.T
             metric = GatedMetric([Metric(L) for L in maps], model.V, model.b)
             classes, votes = metric.class_votes(*training, Z[unseen])
             own = votes[np.arange(len(votes)), np.searchsorted(classes, codes[unseen])]
-            scores[n_metrics] = float(np.log(np.maximum(own, _SMALLEST_PROBABILITY)).mean())
+            log_p = np.log(np.maximum(own, _SMALLEST_PROBABILITY))
+            scores[n_metrics] = float(np.average(log_p, weights=unseen_weight))
         return max(scores, key=lambda n: (scores[n], -n))

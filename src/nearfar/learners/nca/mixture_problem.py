@@ -106,9 +106,9 @@ class Mixture:
         return self.value(model)[0] + self.gate_sparsity * float(np.abs(model.V).sum())
 
     @property
-    def n(self) -> int:
-        """Number of points that are counted."""
-        return int(self.points.counted.sum())
+    def n(self) -> float:
+        """Number of points that are counted, or the sum of their weights."""
+        return self.points.total
 
     def likelihood(self, model: MixtureModel) -> tuple[Evaluation, MixtureModel]:
         """Return the log-likelihood with its gradients by the maps, and (15).
@@ -119,12 +119,14 @@ class Mixture:
         log_gate = log_softmax(Z @ model.V.T + model.b, axis=1).astype(np.float64)
         excess = np.zeros(log_gate.shape)
 
-        def gain(rows: slice, log_p: Matrix) -> tuple[float, Matrix]:
+        def gain(rows: slice, log_p: Matrix) -> tuple[Matrix, Matrix]:
             joint = log_gate[rows] + log_p
             likelihood = logsumexp(joint, axis=1)
             responsibilities = np.exp(joint - likelihood[:, None])
             excess[rows] = responsibilities - np.exp(log_gate[rows])
-            return float(likelihood.sum()), responsibilities
+            if points.weight is not None:
+                excess[rows] *= points.weight[rows, None]
+            return likelihood[:, None], responsibilities
 
         evaluation = points.evaluate(model.L, gain)
         by_V = -np.asarray(excess.T @ Z, dtype=np.float64) / self.n
@@ -198,7 +200,11 @@ def _roots(M: Matrix) -> Matrix:
 
 
 def coarse_to_fine(
-    Z: Floats, codes: Ints, random_state: np.random.RandomState, axes: Matrix | None = None
+    Z: Floats,
+    codes: Ints,
+    random_state: np.random.RandomState,
+    axes: Matrix | None = None,
+    weight: Vector | None = None,
 ) -> list[SoftNeighbors]:
     """Return random parts of the points that grow up to all of them.
 
@@ -211,12 +217,13 @@ def coarse_to_fine(
     n = len(codes)
     size = max(_COARSE_ROWS, _ROWS_PER_CLASS * int(np.count_nonzero(sizes)))
     if n <= 2 * size:
-        return [SoftNeighbors(Z, codes, axes)]
+        return [SoftNeighbors(Z, codes, axes, weight=weight)]
 
     # Rows of each class in random order, one class after the other.
     order = random_state.permutation(n)
     order = order[np.argsort(codes[order], kind="stable")]
     Z, codes = Z[order], codes[order]
+    weight = None if weight is None else weight[order]
     place = np.arange(n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
     def share(number: int) -> NDArray[np.bool_]:
@@ -225,9 +232,10 @@ def coarse_to_fine(
     anchors, stages = share(_ANCHORS * size), []
     while 2 * size < n:
         rows = share(size)
-        stages.append(SoftNeighbors(Z[rows], codes[rows], axes, anchors[rows]))
+        own = None if weight is None else weight[rows]
+        stages.append(SoftNeighbors(Z[rows], codes[rows], axes, anchors[rows], own))
         size *= _GROWTH
-    return [*stages, SoftNeighbors(Z, codes, axes, anchors)]
+    return [*stages, SoftNeighbors(Z, codes, axes, anchors, weight)]
 
 
 @dataclass(eq=False)

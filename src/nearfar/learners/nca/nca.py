@@ -7,6 +7,8 @@ With p_i the probability that the point i finds its own class among soft neighbo
                 max  1/n sum_i log p_i                   (objective="likelihood")
     SparseNCA   min -1/n sum_i log p_i + sparsity Tr M,  M = L'L     (Hong, Li, Jiang, Tu: (5)-(7))
 
+Weights of points multiply their terms, and n is the sum of the weights.
+
 Tr M is the sum of M's eigenvalues and, being |L|_F^2, smooth in L: L-BFGS on a square L goes to a
 local optimum of the problem in M, at which directions that gain less than their penalty vanish.
 
@@ -59,19 +61,19 @@ from nearfar.typing import Ints, Matrix, Vector
 # Shares of the penalty: directions whose slope is above may be dropped; tried in order.
 _VANISHING = (0.2, 0.5)
 
-Gain = Callable[[Vector], tuple[float, Vector]]
-"""log p of the points -> the sum that is maximised, and its derivatives by log p."""
+Gain = Callable[[Matrix], tuple[Matrix, Matrix]]
+"""log p of the points -> what is summed and maximised, and its derivatives by log p."""
 
 
-def likelihood(log_p: Vector) -> tuple[float, Vector]:
-    """Sum of log p."""
-    return float(log_p.sum()), np.ones(log_p.shape)
+def likelihood(log_p: Matrix) -> tuple[Matrix, Matrix]:
+    """Log p."""
+    return log_p, np.ones(log_p.shape)
 
 
-def expected(log_p: Vector) -> tuple[float, Vector]:
-    """Sum of p: how many points are expected to find their class."""
+def expected(log_p: Matrix) -> tuple[Matrix, Matrix]:
+    """p; the sum is how many points are expected to find their class."""
     p = np.exp(log_p)
-    return float(p.sum()), p
+    return p, p
 
 
 @learner
@@ -119,6 +121,7 @@ class _SingleMapLearner(MapLearner):
         codes = data.supervision.labels(type(self).__name__)
         Z, unit = self._in_units(data)
         start = self._first_map(Z, data, unit, self.n_components)
+        weight = data.supervision.row_weight
         points: SoftNeighbors | Batches
         if self.batch_size is None or self.batch_size >= len(Z):
             anchors = None
@@ -129,10 +132,11 @@ class _SingleMapLearner(MapLearner):
                 # The first rows of their class are in the same band of pairs.
                 order = np.append(chosen, np.delete(np.arange(len(Z)), chosen))
                 Z, codes, anchors = Z[order], codes[order], np.arange(len(Z)) < len(chosen)
-            points = SoftNeighbors(Z[:], codes, anchors=anchors)
+                weight = None if weight is None else weight[order]
+            points = SoftNeighbors(Z[:], codes, anchors=anchors, weight=weight)
         else:
             check_classes(codes)
-            points = Batches(Z, codes, self.batch_size, data.random_state)
+            points = Batches(Z, codes, self.batch_size, data.random_state, weight)
         return self._problem(points, Adam.start(start), unit, self.max_iter)
 
     def _learns_in_parts(self) -> bool:
@@ -308,7 +312,8 @@ class SparseNCA(_SingleMapLearner):
         if self.variant != "paper":
             return super()._build_problem(data)
         Z, unit = self._in_units(data)
-        points = SoftNeighbors(Z, data.supervision.labels(type(self).__name__))
+        codes = data.supervision.labels(type(self).__name__)
+        points = SoftNeighbors(Z, codes, weight=data.supervision.row_weight)
         mixture = Mixture(points, 1, self.sparsity, gate_sparsity=0.0)
         start = mixture.start(self._first_map(Z, data, unit, None), data.random_state)
         return MixtureProblem(
@@ -401,12 +406,13 @@ class NCAProblem(NeighborhoodProblem):
     def value(self, points: SoftNeighbors, L: Matrix) -> tuple[float, Matrix]:
         """Return the objective, to be minimised, and its gradient."""
         gain = points.evaluate([L], lambda _, log_p: self.gain(log_p))
-        n = int(points.counted.sum())
-        gradient = -gain.by_map[0] / n + 2 * self.sparsity * L
-        return -gain.value / n + self.sparsity * float((L**2).sum()), gradient
+        gradient = -gain.by_map[0] / points.total + 2 * self.sparsity * L
+        return -gain.value / points.total + self.sparsity * float((L**2).sum()), gradient
 
     def _part_value(self, batches: Batches, rows: Ints) -> tuple[float, Matrix]:
-        return self.value(SoftNeighbors(batches.Z[rows], batches.codes[rows]), self.at.L)
+        weight = None if batches.weight is None else batches.weight[rows]
+        points = SoftNeighbors(batches.Z[rows], batches.codes[rows], weight=weight)
+        return self.value(points, self.at.L)
 
     def _adam(self, batches: Batches) -> Iterations:
         """Adam; an iteration is a pass over all points."""

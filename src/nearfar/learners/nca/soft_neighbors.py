@@ -37,9 +37,9 @@ from nearfar.numerics.pair_tiles import (
 from nearfar.runtime.history import History
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
-Gain = Callable[[slice, Matrix], tuple[float, Matrix]]
-"""Rows in class order, and log p of these rows under each map -> sum of the gain over the rows, and
-its derivatives by log p (not negative)."""
+Gain = Callable[[slice, Matrix], tuple[Matrix, Matrix]]
+"""Rows in class order, and log p of these rows under each map -> the gain of each row as a column,
+and its derivatives by log p (not negative)."""
 
 VANISHED = 1e-5
 """Squared length of a direction, relative to the longest, that counts as none: L-BFGS ends before
@@ -81,6 +81,8 @@ class SoftNeighbors:
         Orthonormal axes of the space in which points differ; maps are then of coordinates in it.
     anchors : array of bool of shape (n_samples,), optional
         Which points are counted; by default all. The others are their neighbours.
+    weight : array of shape (n_samples,), optional
+        How often points are counted. As neighbours of others they all count once.
 
     Attributes
     ----------
@@ -90,6 +92,8 @@ class SoftNeighbors:
         What is mapped: these points, or their coordinates.
     counted : array of bool of shape (n_samples,)
         Which of them are counted, and have another member of their class.
+    total : float
+        How often all points are counted.
     """
 
     def __init__(
@@ -98,12 +102,15 @@ class SoftNeighbors:
         y: Ints,
         axes: Matrix | None = None,
         anchors: NDArray[np.bool_] | None = None,
+        weight: Vector | None = None,
     ) -> None:
         self.classes = PairTiles(y, anchors)
         self.X = self.features = np.ascontiguousarray(X[self.classes.order])
         if axes is not None:
             self.X = self.features @ axes.astype(X.dtype, copy=False)
         self.counted = self.classes.counted
+        self.weight = weight = None if weight is None else weight[self.classes.order]
+        self.total = float(self.counted.sum() if weight is None else weight[self.counted].sum())
         self._shifts: dict[int, Matrix] = {}
         check_classes(y)
 
@@ -129,7 +136,11 @@ class SoftNeighbors:
                 _SoftBand.of(form, band, number, self._shifts[number])
                 for number, form in enumerate(forms)
             ]
-            value, g = gain(band.rows, np.column_stack([s.log_p for s in soft]))
+            values, g = gain(band.rows, np.column_stack([s.log_p for s in soft]))
+            if self.weight is not None:
+                weight = self.weight[band.rows, None]
+                values, g = values * weight, g * weight
+            value = float(values.sum())
             parts: list[Floats] = [np.array(value)]
             for s, form, rows, column in zip(soft, forms, own, g.T, strict=True):
                 w = s.gradient_weights(column)

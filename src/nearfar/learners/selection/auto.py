@@ -75,7 +75,7 @@ class AutoMetric(ShowsFit, MetricLearner):
     expected_ : Expected or None
         What to expect on new data: the measure on data that played no part, the number of rows and
         classes that it is for, its 90 % interval, and the same for Euclidean distance. None if
-        there are too few data to put aside.
+        there are too few data to put aside. Each row counts once, also with `sample_weight`.
     held_out_votes_ : tuple of arrays or None
         For the rows that were put aside, classes of the nearest rows that a metric was learned
         from, the nearest first, and their own; as numbers. Probabilities come from them
@@ -187,7 +187,8 @@ class AutoMetric(ShowsFit, MetricLearner):
             known = Data(data.X[split.rows], split.known)
             scale = None if method.span is not None else choose_scale(known, whole)
             metric = learn(known, scale, whole, Selection(), problem.seed)
-            yield (Scaler.fit(known.X, scale).euclidean, metric), split
+            scaler = Scaler.fit(known.X, scale, split.known.row_weight)
+            yield (scaler.euclidean, metric), split
 
     def _fit_html(self) -> str:
         if not hasattr(self, "weights_"):

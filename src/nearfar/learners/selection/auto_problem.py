@@ -420,7 +420,9 @@ class AutoProblem(Problem):
             for each in chosen:
                 H = H + each.weight * each.tried.stages[number].tables[1]
             votes.append(found.nearest(H))
-        return best_number(votes, numbers=self.supervision.kind == "numbers")
+        weights = [getattr(part.held_out, "weight", None) for part in self.parts]
+        numbers = self.supervision.kind == "numbers"
+        return best_number(votes, numbers=numbers, weights=weights)
 
     def _blend(self, chosen: list[Candidate], data: Data, seconds: float) -> Blend:
         """Fit the chosen candidates, and return their weighted sum."""

@@ -10,15 +10,16 @@ those under which held-out data are most likely:
     triplets    mean of  log sigmoid(H(anchor, far) - H(anchor, near))
     pairs       mean of  log sigmoid(+-(b - H)),  + for similar pairs; b is found with w
 
-Each is smooth in w, and all but those of neighbours and numbers are concave. Held-out rows are
-found among training rows; rows of held-out classes are found among each other.
+Rows and constraints may have weights in these means. Each is smooth in w, and all but those of
+neighbours and numbers are concave. Held-out rows are found among training rows; rows of held-out
+classes are found among each other.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -100,11 +101,14 @@ class FoundRows(HeldOut):
     gallery : array of shape (n_gallery, n_features)
     known : tuple of two arrays
         Classes or numbers of the queries and of the gallery.
+    weight : array of shape (n_queries,) or None
+        What the terms of the queries are multiplied by; the mean is one.
     """
 
     queries: Floats
     gallery: Floats
     known: tuple[Array, Array]
+    weight: Vector | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -112,6 +116,13 @@ class FoundRows(HeldOut):
     @abstractmethod
     def terms(self, w: Vector, tables: Floats) -> tuple[Floats, Vector]:
         """Return the log-likelihood of each query, and the gradient of their sum."""
+
+    def _summed(self, values: Floats, slopes: Floats, tables: Floats) -> tuple[Floats, Vector]:
+        """Return the weighted terms, and the gradient of their sum by the weights of the tables."""
+        if self.weight is not None:
+            values = values * self.weight
+            slopes = slopes * self.weight.astype(slopes.dtype)[:, None]
+        return values, np.einsum("kij,ij->ki", tables, slopes).sum(axis=1, dtype=np.float64)
 
     def value(self, w: Vector, tables: Floats) -> tuple[float, Vector]:
         """Sum over the queries."""
@@ -148,8 +159,7 @@ class HeldOutNumbers(FoundRows):
         errors = predicted - (actual - numbers.mean()) / spread
         p *= np.subtract.outer(-predicted, -centered)
         p *= (2 * errors).astype(p.dtype)[:, None]
-        gradient = np.einsum("kij,ij->ki", tables, p).sum(axis=1, dtype=np.float64)
-        return -(errors**2), gradient
+        return self._summed(-(errors**2), p, tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +181,13 @@ class HeldOutRows(FoundRows):
 
     @classmethod
     def among(
-        cls, X: Points, y: Ints, queries: Ints, gallery: Ints, goal: Goal
+        cls,
+        X: Points,
+        y: Ints,
+        queries: Ints,
+        gallery: Ints,
+        goal: Goal,
+        row_weight: Vector | None = None,
     ) -> HeldOutRows | None:
         """Pick rows of X; queries without both kinds of rows to find are left out."""
         near = (y[queries][:, None] == y[gallery]).astype(np.float32)
@@ -188,7 +204,8 @@ class HeldOutRows(FoundRows):
             return None
         own = None if own is None else own[kept]
         classes = y[queries[kept]], y[gallery]
-        return cls(X[queries[kept]], X[gallery], classes, near[kept], own, goal)
+        weight = _of_queries(row_weight, queries[kept])
+        return cls(X[queries[kept]], X[gallery], classes, near[kept], own, goal, weight=weight)
 
     def terms(self, w: Vector, tables: Floats) -> tuple[Floats, Vector]:
         """Log p of each query, or the mean log p."""
@@ -215,8 +232,12 @@ class HeldOutRows(FoundRows):
             q = self.near / self.near.sum(axis=1, keepdims=True)
             values = -log_all - (q * np.where(self.near > 0, H, 0)).sum(axis=1)
             p -= q
-        gradient = np.einsum("kij,ij->ki", tables, p).sum(axis=1, dtype=np.float64)
-        return values, gradient
+        return self._summed(values, p, tables)
+
+
+def _of_queries(row_weight: Vector | None, queries: Ints) -> Vector | None:
+    """Return the weights of some rows, divided by their mean."""
+    return None if row_weight is None else row_weight[queries] / row_weight[queries].mean()
 
 
 def _log_sums(H: Floats) -> tuple[Floats, Floats]:
@@ -462,10 +483,12 @@ def held_out_parts(
             gallery = sample(gallery, most[1], random_state, classes)
             queries = sample(gallery if whole else split.unseen_rows, most[0], random_state)
             aim: Goal = "ranking" if whole else goal or "neighbors"
+            own = supervision.row_weight
             if numbers:
-                held_out = HeldOutNumbers(X[queries], X[gallery], (y[queries], y[gallery]))
+                both, weight = (y[queries], y[gallery]), _of_queries(own, queries)
+                held_out = HeldOutNumbers(X[queries], X[gallery], both, weight=weight)
             else:
-                held_out = HeldOutRows.among(X, y, queries, gallery, aim)
+                held_out = HeldOutRows.among(X, y, queries, gallery, aim, own)
             known = supervision.restrict(rows)
         if held_out is not None:
             yield Part(rows, known, held_out)

@@ -11,8 +11,9 @@ apart: each scale is judged by how well Euclidean distance does with it.
     triplets    share whose near is nearer than its far
     pairs       probability that a similar pair is nearer than a dissimilar one
 
-Angles are only taken if they are better by more than two standard errors and 0.001: unlike the
-other scales, they depend on where the origin is.
+Rows may have weights in these means, but not as neighbours. Angles are only taken if they are
+better by more than two standard errors and 0.001: unlike the other scales, they depend on where the
+origin is.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def choose_scale(X: Points, supervision: Supervision, among: Iterable[str] = SCA
     sample = X[rows]
     best, chosen = None, among[0]
     for scale in among:
-        scores = score(Scaler.fit(X, scale).transform(sample))
+        scores = score(Scaler.fit(X, scale, supervision.row_weight).transform(sample))
         least = 0.0
         if best is not None and scale == "cosine":
             noise = float((scores - best).std()) / np.sqrt(len(scores))
@@ -125,6 +126,8 @@ def _scored(X: Points, supervision: Any) -> tuple[Any, Score | None]:
     if len(np.unique(groups)) < 2:
         return slice(None), None
     values = supervision.given[rows] if kind == "numbers" else supervision.codes[rows]
+    weight = 1.0 if supervision.row_weight is None else supervision.row_weight[rows]
+    weight = weight / np.mean(weight)
 
     def agreement(Z: Floats) -> Vector:
         """Return how well the nearest rows of other groups agree with each row."""
@@ -133,8 +136,8 @@ def _scored(X: Points, supervision: Any) -> tuple[Any, Score | None]:
         k = min(5 if kind == "numbers" else 3, len(Z) - int(np.bincount(groups).max()))
         nearest = values[np.argpartition(half, k - 1, axis=1)[:, :k]]
         if kind == "numbers":
-            return -((nearest.mean(axis=1) - values) ** 2)
-        return np.mean(nearest == values[:, None], axis=1)
+            return -weight * (nearest.mean(axis=1) - values) ** 2
+        return weight * np.mean(nearest == values[:, None], axis=1)
 
     return rows, agreement
 
