@@ -250,8 +250,6 @@ class TestMixture:
         )  # fmt: skip
         learner.fit(X, y)
         assert learner.history_.objective[-1] < learner.history_.objective[0]
-        with pytest.raises(ValueError, match="n_components"):
-            learner.set_params(n_components=2).fit(X, y)
 
     def test_auto_takes_no_more_metrics_than_there_are_rows(self):
         X = np.arange(60.0).reshape(60, 1) % 2
