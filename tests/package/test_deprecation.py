@@ -64,10 +64,11 @@ def test_what_is_renamed_is_in_the_changelog():
 
 
 def test_the_list_is_of_the_last_version():
-    released = re.findall(
-        r"^## (\d+\.\d+)", (FOLDER.parents[1] / "CHANGELOG.md").read_text(), re.MULTILINE
-    )
-    assert released[0] == LAST_VERSION
+    changelog = (FOLDER.parents[1] / "CHANGELOG.md").read_text()
+    citation = (FOLDER.parents[1] / "CITATION.cff").read_text()
+    (version,) = re.findall(r"^version: (\S+)$", citation, re.MULTILINE)
+    assert version.startswith(f"{LAST_VERSION}.")
+    assert re.search(rf"^## {re.escape(version)} ", changelog, re.MULTILINE)
     assert "nearfar.BoostMetric" in NAMES
     assert len(NAMES) == len(set(NAMES))
 
