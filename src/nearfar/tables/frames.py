@@ -42,13 +42,16 @@ class Frame:
             cells = nw.from_native(frame, eager_only=True).get_column(key)
             try:
                 column = cells.to_polars()
-            except (ImportError, ValueError, TypeError, NotImplementedError):
-                # polars reads the objects of pandas with pyarrow, if they have one type.
-                missing = cells.is_null().to_list()
-                values = list(zip(cells.to_list(), missing, strict=True))
-                kinds = {type(cell) for cell, gap in values if not gap}
-                as_text = str if len(kinds) > 1 else lambda cell: cell
-                column = pl.Series([None if gap else as_text(cell) for cell, gap in values])
+            except (ImportError, ValueError, TypeError, NotImplementedError) as error:
+                # polars reads the objects of pandas with pyarrow, which wants one type.
+                rows = zip(cells.to_list(), cells.is_null().to_list(), strict=True)
+                values = [None if gap else cell for cell, gap in rows]
+                if (
+                    not isinstance(error, ImportError)
+                    or len({*map(type, values)} - {type(None)}) > 1
+                ):
+                    values = [None if cell is None else str(cell) for cell in values]
+                column = pl.Series(values)
             if column.dtype in (pl.Categorical, pl.Enum):
                 column = column.cast(pl.String)
             columns[text] = column
