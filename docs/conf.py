@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ziamath
+
 import nearfar
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,6 +22,7 @@ copyright = author
 version = release = nearfar.__version__
 
 extensions = [
+    "mathml",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -32,7 +35,8 @@ templates_path = ["_templates"]
 nitpicky = True
 default_role = "code"
 
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+html_math_renderer = "mathml"
 myst_heading_anchors = 4
 
 autosummary_generate = True
@@ -51,7 +55,9 @@ numpydoc_validation_checks = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "nearfar"
-html_static_path = ["_static"]
+# A font for formulas, for systems that have none.
+FONT = Path(ziamath.__file__).parent / "fonts/STIXTwoMath-Regular.ttf"
+html_static_path = ["_static", str(FONT)]
 html_css_files = ["nearfar.css"]
 html_favicon = "_static/logo.svg"
 html_copy_source = False
@@ -101,7 +107,9 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_signature": False,
+    "ignore_repr_types": r"matplotlib|ndarray|list",  # axes, texts
     "image_srcset": [],
+    "thumbnail_size": (560, 400),
     "min_reported_time": 10,
 }
 

@@ -39,6 +39,9 @@ def test_help_has_groups_and_an_example_that_the_command_understands(run, name):
     shown = run(name, "--help").output
     assert f"Example:\n  {EXAMPLES[name]}" in shown
     assert "Arguments:" in shown
+    usage = shown.partition("Usage: ")[2].partition("\n\n")[0].split()[3:]
+    assert usage == [word.upper() for word in usage]
+    assert not {"{", "}"} & {*"".join(usage)}
     left = shown.partition("\nOptions:\n")[2].partition("\nExample")[0]
     assert left.split()[0] == "--help"
     known = set(re.findall(r"--[\w-]+", shown))

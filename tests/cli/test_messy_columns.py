@@ -258,6 +258,6 @@ def test_verdicts_repeat_that_a_column_leaks(folder, run, iris):
     page = Path("leak.html").read_text()
     assert clause in page
     assert "nearfar predict leak-metric.safetensors leak.csv NEW.csv --label y" in page
-    assert "corrected for chance" in page
+    assert "after shrinkage" in page
     clean = run("learn", "leak.csv", *options, "--drop", "code").stdout
     assert "give the answer away" not in clean

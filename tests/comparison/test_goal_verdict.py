@@ -108,7 +108,7 @@ def test_headlines_say_how_much_and_how_sure():
     wrong = {EUCLIDEAN: slice(0, 40), LDA: slice(0, 30), BOOST: slice(0, 10)}
     assert headline(wrong) == (
         "Use BoostMetric: error 10.0 % instead of 40.0 % with Euclidean distance (clearly better: "
-        "over 99 %). Expected gain 27.7 points (19.0 to 36.4), corrected for chance. The best "
+        "over 99 %). Expected gain 27.7 points (19.0 to 36.4) after shrinkage. The best "
         "plain method, LDA, has 30.0 %."
     )
     assert headline(wrong, "ranking").startswith(
@@ -117,7 +117,8 @@ def test_headlines_say_how_much_and_how_sure():
     none = {UNSCALED: slice(0, 4), BOOST: slice(0, 9)}
     assert headline(none).startswith(
         "Keep Euclidean distance on unscaled rows: error 4.0 %. No other method that was "
-        "tried makes a difference that matters; the best, BoostMetric, has 9.0 % (better: "
+        "tried makes a difference that matters; the best, BoostMetric, has 9.0 % (25 % "
+        "probability that it is better)."
     )
     assert headline({EUCLIDEAN: slice(0, 20)}) == (
         "No other method was tried: error 20.0 % with Euclidean distance."
@@ -138,7 +139,7 @@ def test_headlines_say_how_much_and_how_sure():
         (10, 25, " The best learner, BoostMetric, has 25.0 %."),
         (12, 10, " LDA may do as well (12.0 %)."),
         (25, 10, " The best plain method, LDA, has 25.0 %."),
-        (45, 10, "), corrected for chance."),
+        (45, 10, ") after shrinkage."),
     ],
 )
 def test_plain_methods_and_learners_beside_each_other(lda, boost, ending):
@@ -156,13 +157,13 @@ def test_plain_methods_and_learners_beside_each_other(lda, boost, ending):
             {BOOST: slice(0, 20)},
             EUCLIDEAN,
             "Keep Euclidean distance: error 20.0 %. A tie with the best other method, BoostMetric: "
-            "20.0 %. Too few rows to tell them apart (better: 3",
+            "20.0 %. Too few rows to tell them apart (3",
         ),
         (
             {BOOST: [slice(0, 10), slice(20, 27)]},
             BOOST,
-            "Use BoostMetric, the better guess: error 17.0 % instead of 20.0 % with Euclidean "
-            "distance. Too few rows to be sure (better: 6",
+            "Use BoostMetric: error 17.0 % instead of 20.0 % with Euclidean distance. Too few rows "
+            "to be sure (6",
         ),
         ({BOOST: slice(0, 5)}, BOOST, "Use BoostMetric: error 5.0 % instead of 20.0 % with Eucl"),
     ],

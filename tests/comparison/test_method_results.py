@@ -130,7 +130,7 @@ WINNERS = {
         {"NCA": (1, 39)},
         None,
         "Keep Euclidean distance: error 40.0 %. A tie with the best other method, NCA: 39.0 %"
-        f"{ON_SAMPLE}. Too little was tried to tell them apart (better: ",
+        f"{ON_SAMPLE}. Too little was tried to tell them apart (",
     ),
 }
 

@@ -51,11 +51,12 @@ def test_words_of_a_new_version():
     gain, figures = Gain(0.01, -0.002, 0.02, 0.6), "AUC 0.900 -> 0.910"
     words = {"unseen": False, "old": "the old version", "cases": "pairs"}
     assert search_headline(Category.CANNOT_TELL, "new", figures, gain, 0.1, **words) == (
-        "These pairs cannot tell: AUC 0.900 -> 0.910 on these pairs (better: 60 %). "
-        "Expected gain 0.010 (-0.002 to 0.020), corrected for chance."
+        "These pairs cannot tell: AUC 0.900 -> 0.910 on these pairs (60 % probability that it is "
+        "better). Expected gain 0.010 (-0.002 to 0.020) after shrinkage."
     )
     assert search_headline(Category.SAME, "new", figures, gain, 0.3, **words) == (
-        "No clear gain: AUC 0.900 -> 0.910 on these pairs (worse: 30 %). Keep the old version."
+        "No clear gain: AUC 0.900 -> 0.910 on these pairs (30 % probability that it is "
+        "worse). Keep the old version."
     )
     lowered = search_headline(Category.WORSE, "new", figures, gain, 0.3, **words, lowered=True)
     assert lowered.startswith("Keep the old version. ")

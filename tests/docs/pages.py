@@ -41,14 +41,14 @@ class Page:
 
     @cached_property
     def code(self) -> list[Part]:
-        return [Part("", " ".join(p.text.split()), p.line) for p in self._parts(_CODE, self._prose)]
+        return [Part("", " ".join(p.text.split()), p.line) for p in self._parts(_CODE, self.prose)]
 
     @cached_property
     def links(self) -> list[Part]:
-        return self._parts(_LINK, self._prose)
+        return self._parts(_LINK, self.prose)
 
     @cached_property
-    def _prose(self) -> str:
+    def prose(self) -> str:
         """The page with blank lines in place of fenced blocks."""
         return _FENCE.sub(lambda block: "\n" * block[0].count("\n"), self.text)
 

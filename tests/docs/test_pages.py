@@ -12,6 +12,7 @@ import re
 from fnmatch import fnmatch
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import typer
@@ -99,6 +100,34 @@ def dead_links(page: Page) -> list[tuple[str, int]]:
         for target, line in targets
         if "://" not in target and not (folder / target).exists()
     ]
+
+
+@every_page
+def test_anchors(page):
+    wrong = []
+    for link in page.links:
+        target, _, anchor = link.text.partition("#")
+        path = (ROOT / page.name).parent / target if target else ROOT / page.name
+        if anchor and "://" not in target and path.suffix == ".md" and anchor not in anchors(path):
+            wrong.append((link.text, link.line))
+    assert wrong == []
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """Return the anchors of a page's headings, also of pages that it includes."""
+    page = Page(path.name, path.read_text())
+    included = re.findall(r"^:::\{include\} (\S+\.md)$", page.text, re.MULTILINE)
+    found = set().union(*(anchors(path.parent / name) for name in included))
+    for heading in re.findall(r"^#+ (.+)$", page.prose, re.MULTILINE):
+        words = re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower())
+        found.add(words.strip().replace(" ", "-"))
+    return found
+
+
+def test_anchors_are_those_of_headings():
+    found = anchors(ROOT / "docs/methods/drmetric.md")
+    assert found == {"drmetric", "usage", "why-the-papers-version-fails"}
 
 
 def exists(word: str, page: Page) -> bool:

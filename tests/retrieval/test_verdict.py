@@ -19,7 +19,7 @@ FIGURES = "nDCG@10 0.412 -> 0.463"
 def test_sentences_have_the_figures() -> None:
     assert search_headline(Category.CLEARLY_BETTER, "both", FIGURES, GAIN, 0.0) == (
         "It helps: nDCG@10 0.412 -> 0.463 on searches it has not seen (clearly better: over 99 %). "
-        "Expected gain 0.051 (0.020 to 0.080), corrected for chance."
+        "Expected gain 0.051 (0.020 to 0.080) after shrinkage."
     )
 
 

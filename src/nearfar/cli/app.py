@@ -134,7 +134,7 @@ EXAMPLES = {
     "ask": "nearfar ask objects.csv --id name --out judgements.db",
 }
 OPTION_GROUPS = {
-    "What is known": "label numbers triplets pairs id group qrels beir clicks ignore-unknown train",
+    "Supervision": "label numbers triplets pairs id group qrels beir clicks ignore-unknown train",
     "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
     "columns source bm25 number",
     "Questions": "kind random-share person pictures vectors ask questions",
@@ -145,7 +145,7 @@ OPTION_GROUPS = {
     "only-if-significant comparison leave-out-learned",
     "Input and output": "out to rows row queries as-vector documents results index dialect table "
     "mapped run-out json title export replay answers save report",
-    "Server": "host port browser",
+    "Server": "host port browser show-results",
 }
 
 
@@ -160,12 +160,22 @@ class GroupedHelp(TyperCommand):
             error.message = _with_suggestion(error.message)
             raise
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the arguments in capitals, the optional ones in brackets."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [re.sub(r"[{}]|\.{3}$", "", piece).upper() for piece in pieces]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then the groups of options that the command has."""
         records: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            if (record := parameter.get_help_record(ctx)) is not None:
-                records.setdefault(_group_of(parameter), []).append(record)
+            if (record := parameter.get_help_record(ctx)) is None:
+                continue
+            name, text = record
+            if (group := _group_of(parameter)) == "Arguments":
+                name = name.partition(" <")[0].upper()
+            name = re.sub(r"<list\[(\w+)\]>", r"<\1>", name)
+            records.setdefault(group, []).append((name, text))
         for title in ("Arguments", *OPTION_GROUPS, "Options"):
             if title in records:
                 with formatter.section(title):

@@ -47,9 +47,9 @@ def weigh(
     score: Annotated[ScoreName, typer.Option(help="How vectors are compared.")] = ScoreName.cosine,
     folds: options.Folds = 5,
     seed: options.Seed = 0,
-    save_as: Annotated[
-        Path, options.output("File of weights to write [default: weights.safetensors].")
-    ] = Path("weights.safetensors"),
+    save_as: Annotated[Path, options.output("File of weights to write.")] = Path(
+        "weights.safetensors"
+    ),
     to: Annotated[
         Store | None, typer.Option(help="Print the search as a request of this store, too.")
     ] = None,

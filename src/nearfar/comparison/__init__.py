@@ -1,7 +1,7 @@
 """Compare learners with baselines and plain methods on the same folds.
 
 compared_methods        what is compared: baselines, plain methods, learners
-classifiers             logistic regression and gradient boosting, to know of
+classifiers             logistic regression and gradient boosting, for comparison of errors
 tasks                   what methods learn from and are scored on: labelled rows, triplets or pairs
 scoring                 scores of a distance on the rows of a fold
 splits                  the folds, and small samples of them

@@ -1,4 +1,4 @@
-"""Reference classifiers and regressions: the error to know of. They are no metrics.
+"""Reference classifiers and regressions, for comparison of errors. They are no metrics.
 
 They have no neighbours and no search. A comparison runs them on the same features and folds as the
 methods. They are neither tested nor recommended. Their fits are bounded: they learn from a sample
@@ -27,7 +27,7 @@ from nearfar.typing import Array, Floats
 
 LOGISTIC, RIDGE, BOOSTING = "logistic regression", "ridge regression", "gradient boosting"
 
-# With more rows, an error to know of takes too long; with fewer, it does not show what is
+# With more rows, a fit for comparison takes too long; with fewer, it does not show what is
 # possible.
 _MOST_ROWS, _FEWEST_ROWS = 20_000, 1_000
 # Twice scikit-learn's default, which standardised rows seldom need.
@@ -40,7 +40,7 @@ _STRENGTHS = np.logspace(-2, 4, 13)
 _BOOSTING_ITERATIONS, _LEARNING_RATE = 50, 0.2
 # Time of a tree, and for each row and feature, as measured.
 _TREE_SECONDS, _CELL_SECONDS = 2e-4, 2e-8
-# The most for a fit; a classifier to know of must not take longer than the methods.
+# The most for a fit; a classifier for comparison must not take longer than the methods.
 _BOOSTING_SECONDS = 10.0
 
 

@@ -35,7 +35,7 @@ from nearfar.runtime.notes import Note
 from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Array, Ints
 
-NO_METRIC = "not metrics: no neighbours, no search, but errors to know of"
+NO_METRIC = "for comparison (not metrics)"
 """Heading of the part of the table that has classifiers."""
 Row = dict[str, Any]
 """Plain numbers and strings by name."""

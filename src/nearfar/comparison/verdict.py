@@ -28,15 +28,21 @@ class Category(StrEnum):
     NOT_TESTED = "not tested"
     NOTHING = "nothing to compare"
 
-    def text(self, cases: str = "rows") -> str:
-        """Return the words, with the name of what was tested: rows, triplets, pairs or searches.
+    def text(self, cases: str = "rows", *, recommended: bool = False) -> str:
+        """Return the words for a method, which may be recommended.
+
+        `cases` is what was tested: rows, triplets, pairs or searches.
 
         Examples
         --------
         >>> from nearfar.comparison.verdict import Category
         >>> Category.CANNOT_TELL.text("searches")
         'too few searches to tell'
+        >>> Category.CANNOT_TELL.text(recommended=True)
+        'possibly better'
         """
+        if recommended and self is Category.CANNOT_TELL:
+            return "possibly better"
         return self.value.replace("rows", cases)
 
     # Shown as its words, also within a verdict.

@@ -18,11 +18,11 @@ from nearfar.evaluate.class_errors import ClassError, LargestClass
 from nearfar.evaluate.measures import NDCG, Measure
 from nearfar.runtime.option_names import option
 
-CORRECTED = "corrected for chance"
+SHRUNK = "after shrinkage"
 """Why an expected gain is not the difference of the figures beside it."""
 # Names in a sentence; more make it too long to read.
 _MOST_METHODS, _MOST_CLASSES = 8, 6
-# A probability above this would be rounded to 100 %.
+# Probabilities beyond this would be rounded to 100 % or to 0 %.
 _ALMOST_SURE = 0.995
 _TIE = "a tie, which goes to the simpler method"
 _BASELINES = {
@@ -40,7 +40,7 @@ _REPORTED = {
 }
 # Other sentences if the method is recommended.
 _REPORTED_USE = {
-    Category.CANNOT_TELL: "Use {method}, the better guess: it may improve on {reference}.",
+    Category.CANNOT_TELL: "Use {method}: it may improve on {reference}.",
 }
 # Other sentences if the reference is recommended.
 _REPORTED_KEEP = {
@@ -86,22 +86,24 @@ class Wording:
         instead = f"{label} {after} instead of {before} with {baseline}{on}"
         if recommended and category is Category.CANNOT_TELL:
             return (
-                f"Use {chosen.name}, the better guess: {instead}. "
-                f"{doubt} to be sure (better: {sure}). Expected gain {expected}, {CORRECTED}."
+                f"Use {chosen.name}: {instead}. {doubt} to be sure ({sure} probability that it is "
+                f"better). Expected gain {expected} {SHRUNK}."
             )
         if recommended:
             return (
                 f"Use {chosen.name}: {instead} ({category}: {sure}). "
-                f"Expected gain {expected}, {CORRECTED}."
+                f"Expected gain {expected} {SHRUNK}."
             )
         if category is Category.CANNOT_TELL:
             return (
                 f"Keep {baseline}: {label} {before}. A tie with the best other method, "
-                f"{chosen.name}: {after}{on}. {doubt} to tell them apart (better: {sure})."
+                f"{chosen.name}: {after}{on}. {doubt} to tell them apart ({sure} probability that "
+                "it is better)."
             )
         return (
             f"Keep {baseline}: {label} {before}. No other method that was tried makes a "
-            f"difference that matters; the best, {chosen.name}, has {after}{on} (better: {sure})."
+            f"difference that matters; the best, {chosen.name}, has {after}{on} ({sure} "
+            "probability that it is better)."
         )
 
     def untried(self) -> str:
@@ -172,9 +174,11 @@ def probability_text(probability: float) -> str:
     Examples
     --------
     >>> from nearfar.comparison.verdict_wording import probability_text
-    >>> probability_text(0.871), probability_text(0.999)
-    ('87 %', 'over 99 %')
+    >>> probability_text(0.871), probability_text(0.999), probability_text(0.002)
+    ('87 %', 'over 99 %', 'under 1 %')
     """
+    if probability < 1 - _ALMOST_SURE:
+        return "under 1 %"
     return "over 99 %" if probability > _ALMOST_SURE else f"{100 * probability:.0f} %"
 
 
@@ -332,12 +336,12 @@ def search_headline(
         helps = probably = f"Use {name}"
         harms, which = f"Adapting does harm ({name})", f" ({name})"
     figures += " on searches it has not seen" if unseen else f" on these {cases}"
-    expected = f"Expected gain {write_gain(gain.gain, gain.low, gain.high)}, {CORRECTED}."
+    expected = f"Expected gain {write_gain(gain.gain, gain.low, gain.high)} {SHRUNK}."
     sure, worse = probability_text(gain.probability), probability_text(harm)
     keep, doubt = "Keep the untouched vectors.", ""
     if old != "untouched":
         helps, probably, harms = "Better", "Probably better", "Worse"
-        keep, doubt = f"Keep {old}.", f" (worse: {worse})"
+        keep, doubt = f"Keep {old}.", f" ({worse} probability that it is worse)"
     if lowered:
         return (
             f"{keep} {figures}, but searches for documents that it has not learned from become "
@@ -349,7 +353,8 @@ def search_headline(
         Category.CLEARLY_BETTER: f"{helps}: {figures} ({category}: {sure}). {expected}",
         Category.PROBABLY_BETTER: f"{probably}: {figures} ({category}: {sure}). {expected}",
         Category.CANNOT_TELL: (
-            f"These {cases} cannot tell{which}: {figures} (better: {sure}). {expected}"
+            f"These {cases} cannot tell{which}: {figures} ({sure} probability that it is better). "
+            f"{expected}"
         ),
         Category.SAME: f"No clear gain{which}: {figures}{doubt}. {keep}",
         Category.WORSE: f"{harms}: {figures} (clearly worse: {worse}). {keep}",
@@ -379,7 +384,7 @@ def reported_search(category: Category, method: str) -> str:
 def expectation_text(gain: str, probability: float) -> str:
     """Return a sentence on an expected gain."""
     return (
-        f"Expected gain {gain}, {CORRECTED}, which favours the best of several methods. "
+        f"Expected gain {gain} {SHRUNK}, as chance favours the best of several methods. "
         "Probability that the gain makes a practical difference: "
         f"{probability_text(probability)}."
     )

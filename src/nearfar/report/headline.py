@@ -83,7 +83,7 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
     measure = goal.measure
     before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
     category = goal.category(result)
-    compared = study.comparison
+    compared, cases = study.comparison, "rows" if study.judgements is None else study.supervision
     verdict = goal.verdict if compared is None else compared.by_goal(goal.goal).verdict
     sentence = reported_sentence(category, study.method, goal.reference, verdict.recommended)
     if compared is not None and compared.caveat:
@@ -101,7 +101,7 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
         study.method,
         before,
         after,
-        category.text("rows" if study.judgements is None else study.supervision),
+        category.text(cases, recommended=verdict.recommended == study.method),
         LOOKS[category],
         sentence,
         expectation,

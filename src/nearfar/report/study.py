@@ -148,7 +148,7 @@ class Study:
 
     @property
     def supervision(self) -> str:
-        """What is known of the rows: "labels", "numbers", "triplets" or "pairs"."""
+        """The supervision: "labels", "numbers", "triplets" or "pairs"."""
         return kind_of(self.y, numbers=self.numbers)
 
     @property

@@ -211,7 +211,7 @@ class Learned:
     n_fitted : int or None
         Number of rows that the fit learned from; fewer than there are if time was short.
     replaced : str
-        What is known of the metric that was in the file before; empty if there was none.
+        What was stated of the metric that was in the file before; empty if there was none.
 
     Examples
     --------
@@ -326,7 +326,8 @@ class Learned:
                 return None
             loss = goal.loss(own[0])
             label, figure = goal.measure.label, goal.measure.write(goal.measure.value(loss))
-            return Stated(label, loss, f"{label} {figure} {of}", goal.category(own[0]))
+            category = goal.category(own[0]).text(recommended=goal.recommended is own[0])
+            return Stated(label, loss, f"{label} {figure} {of}", category)
         if (expected := self.fit.expected) is None:
             return None
         figure = expected.registered.write(expected.value)
