@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,16 @@ METRIC = RCA().fit(DATA.X, DATA.y).metric_
 def use_cli() -> None:
     METRIC.save("circles.safetensors")
     assert "10 features" in _command("show", "circles.safetensors")
+
+
+def use_parquet() -> None:
+    from nearfar.rows.parquet import ParquetRows
+
+    if find_spec("pyarrow"):
+        from pyarrow import parquet, table
+
+        parquet.write_table(table({"x": [1.0, 2.0]}), "rows.parquet")
+    np.testing.assert_array_equal(ParquetRows("rows.parquet")[:], [[1.0], [2.0]])
 
 
 def use_plots() -> None:

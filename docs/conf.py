@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +27,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
@@ -77,6 +80,17 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": [], "start": []}
+# Where versions of the site are beside each other, each in a folder. Without it there is no menu of
+# versions, and no page reads anything from the network.
+site = os.environ.get("NEARFAR_SITE")
+shown_version = "dev" if ".dev" in version else version
+if site:
+    html_theme_options["navbar_end"].insert(0, "version-switcher")
+    html_theme_options["switcher"] = {
+        "json_url": f"{site}/dev/_static/versions.json",
+        "version_match": shown_version,
+    }
+    html_theme_options["check_switcher"] = False
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -133,7 +147,23 @@ def _no_icon_font(_app, docname, source):
     source[0] = text
 
 
+def _write_versions(app, error):
+    """Write the menu of versions: the development version, and every tag of a release."""
+    if site and error is None and app.builder.name == "html":
+        tags = subprocess.run(
+            ["git", "tag", "--list", "v*", "--sort=-version:refname"],
+            cwd=app.srcdir,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        names = ["dev", *(tag.removeprefix("v") for tag in tags.stdout.split())]
+        versions = [{"version": name, "url": f"{site}/{name}/"} for name in names]
+        Path(app.outdir, "_static/versions.json").write_text(json.dumps(versions, indent=1) + "\n")
+
+
 def setup(app):
     """Connect the hooks above."""
+    app.connect("build-finished", _write_versions)
     app.connect("autodoc-skip-member", _skip_inherited)
     app.connect("source-read", _no_icon_font)

@@ -20,6 +20,8 @@ BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 TIMED = re.compile(r"^nearfar (learn|compare|report)\b(?!.*--budget)")
 TIME = re.compile(r"\d+\.\d+ s\b")
+# Pages show a version as a release has it.
+VERSION = re.compile(r"(?<=by nearfar )(\d+\.\d+\.\d+)\S*")
 # Of numbers that may be rounded otherwise elsewhere.
 FINGERPRINT = re.compile(r"fingerprint [0-9a-f]{12}")
 FIT_TIMES = "fit s"
@@ -61,7 +63,8 @@ def run(command: str, folder: Path) -> str:
         )
         exit_code, output = done.returncode, done.stdout
     code = "" if exit_code == 0 else f"[exit {exit_code}]\n"
-    lines = [line for line in output.splitlines() if not line.startswith("Progress: ")]
+    shown = VERSION.sub(r"\1", output)
+    lines = [line for line in shown.splitlines() if not line.startswith("Progress: ")]
     return "".join(f"{line.rstrip()}\n" for line in lines) + code
 
 
@@ -98,7 +101,7 @@ def _apart(a: float, b: float) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    text = FINGERPRINT.sub("fingerprint", TIME.sub("TIME", text))
+    text = VERSION.sub("VERSION", FINGERPRINT.sub("fingerprint", TIME.sub("TIME", text)))
     lines = _without_fit_times(text.splitlines())
     return [re.sub(r"[ ━─]+", " ", line).strip() for line in lines]
 

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+try:
+    from nearfar._version import __version__  # the build writes this file
+except ModuleNotFoundError:  # a checkout that was never installed
+    __version__ = "0.2.0.dev0"
 
 _HOME: dict[str, str] = {}
 _RENAMED = {"C_path": "max_margin_path", "CPath": "MaxMarginPath"}

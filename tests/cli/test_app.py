@@ -105,7 +105,7 @@ def test_all_names_can_be_imported():
     assert set(nearfar.__all__) <= set(dir(nearfar))
 
 
-@pytest.mark.parametrize("package", ["typer", "pyarrow"])
+@pytest.mark.parametrize("package", ["typer", "polars"])
 def test_without_its_extra_the_command_says_what_to_install(tmp_path, package):
     broken = f"raise ModuleNotFoundError('No {package}', name='{package}')"
     (tmp_path / f"{package}.py").write_text(broken)

@@ -351,6 +351,7 @@ def test_weights_of_pairs(run, folder):
     np.testing.assert_allclose(one.matrix, two.matrix, atol=1e-6)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     ("options", "message"),
     [

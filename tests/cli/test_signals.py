@@ -55,6 +55,7 @@ nearfar.cli.main()
 """
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 @pytest.mark.parametrize("place", ["finalizer", "weak reference", "C"])
 def test_a_dropped_signal_is_raised_again(place, name, code):

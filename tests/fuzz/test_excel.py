@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import re
-import resource
 import signal
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fuzz.inputs import N_CASES
 from nearfar.tables import TableError, read_table
@@ -70,6 +71,9 @@ def damaged(seed):
     return bytes(content[: rng.integers(len(content)) if rng.random() < 0.3 else len(content)])
 
 
+resource = pytest.importorskip("resource")
+
+
 def limit():
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, used + MOST_BYTES))
@@ -90,6 +94,7 @@ def outcome(seed, path):
         path.unlink()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_damaged_workbooks(tmp_path):
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, context, limit) as pool:

@@ -344,6 +344,7 @@ def test_a_huge_file_is_refused_unread(tmp_path):
         Metric.load(path)
 
 
+@pytest.mark.posix
 def test_only_files_are_replaced(metric, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="not a regular file"):

@@ -65,8 +65,10 @@ def test_what_is_renamed_is_in_the_changelog():
 
 def test_the_list_is_of_the_last_version():
     changelog = (FOLDER.parents[1] / "CHANGELOG.md").read_text()
-    assert nearfar.__version__.startswith(f"{LAST_VERSION}.")
-    assert re.search(rf"^## {re.escape(nearfar.__version__)} ", changelog, re.MULTILINE)
+    citation = (FOLDER.parents[1] / "CITATION.cff").read_text()
+    (version,) = re.findall(r"^version: (\S+)$", citation, re.MULTILINE)
+    assert version.startswith(f"{LAST_VERSION}.")
+    assert re.search(rf"^## {re.escape(version)} ", changelog, re.MULTILINE)
     assert "nearfar.BoostMetric" in NAMES
     assert len(NAMES) == len(set(NAMES))
 

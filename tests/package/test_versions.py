@@ -11,7 +11,8 @@ import pytest
 import nearfar
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = CONFIGURATION["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 UNTESTED = {"sentence-transformers"}
 """Needs torch, which is tested in one version."""
@@ -62,13 +63,24 @@ def test_zeros_at_the_end_do_not_count(text, numbers):
 def test_the_oldest_python_is_a_declared_one():
     classifiers = [c for c in PROJECT["classifiers"] if re.fullmatch(r".*:: 3\.\d+", c)]
     assert PROJECT["requires-python"] == ">=3.11"
-    assert [c.rsplit(" ", 1)[1] for c in classifiers] == ["3.11", "3.12", "3.13"]
+    assert [c.rsplit(" ", 1)[1] for c in classifiers] == ["3.11", "3.12", "3.13", "3.14"]
 
 
-def test_the_citation_has_the_version_and_the_licence():
-    found = dict(
-        re.findall(r"^([\w-]+): (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
-    )
-    assert found["version"] == nearfar.__version__
+def test_copies_without_a_tag_have_one_version():
+    source = (ROOT / "src/nearfar/__init__.py").read_text()
+    (version,) = re.findall(r'^    __version__ = "(.*)"$', source, re.MULTILINE)
+    assert CONFIGURATION["tool"]["hatch"]["version"]["fallback-version"] == version
+    newest = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    assert version in (citation()["version"], f"{newest}.dev0")
+    assert re.match(r"\d+\.\d+\.\d+", nearfar.__version__)
+
+
+def citation() -> dict[str, str]:
+    text = (ROOT / "CITATION.cff").read_text()
+    return dict(re.findall(r"^([\w-]+): (\S+)$", text, re.MULTILINE))
+
+
+def test_the_citation_has_the_licence():
+    found = citation()
     assert found["license"] == PROJECT["license"]
     assert found["cff-version"] == "1.2.0"

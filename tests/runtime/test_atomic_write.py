@@ -126,6 +126,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.posix
 def test_a_file_that_may_not_grow_is_named(path):
     done = subprocess.run(
         [sys.executable, "-c", _FULL, path], capture_output=True, text=True, check=True

@@ -89,6 +89,7 @@ def test_any_number_of_workers_learns_what_threads_do(problem, two_workers):
         np.testing.assert_allclose(A, M, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("deaths", [(12,), (12, 16)], ids=["once", "twice"])
 def test_a_worker_that_dies_costs_time_and_not_the_fit(problem, deaths):
     path, y = problem
@@ -117,6 +118,7 @@ def test_a_worker_that_dies_costs_time_and_not_the_fit(problem, deaths):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.posix
 def test_workers_that_die_after_two_iterations_do_not_change_the_metric(problem):
     path, y = problem
     X = da.from_array(np.load(path), chunks=(700, 4))

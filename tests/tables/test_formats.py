@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 from pyarrow.feather import write_feather
 
 from nearfar.tables.errors import TableError
+from nearfar.tables.formats import read_frame
 from nearfar.tables.reading import read_rows
 from table_files import NAMES
 
@@ -119,7 +123,9 @@ class TestDamagedParquet:
             raise pl.exceptions.PanicException("called unwrap\non an Err value")
 
         monkeypatch.setattr(pl, "from_arrow", panic)
-        assert "unwrap on an Err" in fail("learn", "iris.parquet", "--label", "species")
+        assert "iris.parquet cannot be read: called unwrap\n" in fail(
+            "learn", "iris.parquet", "--label", "species"
+        )
 
 
 _KNOWN_ROWS = (
@@ -160,3 +166,57 @@ def test_a_damaged_header_of_an_array(folder):
     Path("bad.npy").write_bytes(content)
     with pytest.raises(TableError, match=r"bad\.npy cannot be read"):
         read_rows("bad.npy")
+
+
+def test_decimals_of_256_bits_are_numbers(folder):
+    price = pa.array([Decimal("0.25"), None, Decimal("-3.5")], pa.decimal256(50, 2))
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0], "price": price}), "prices.parquet")
+    frame = read_frame(Path("prices.parquet"))
+    assert frame["price"].to_list() == [0.25, None, -3.5]
+
+
+_WITHOUT_PYARROW = """
+import sys
+from importlib.machinery import PathFinder
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *more):
+        return None if name.partition(".")[0] == "pyarrow" else super().find_spec(name, *more)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+from datetime import datetime
+from pathlib import Path
+import numpy as np, pandas as pd, polars as pl
+from nearfar import Metric, read_table
+from nearfar.tables.mapping import transform_file
+
+when = [datetime(2024, 1, day) for day in range(1, 9)]
+columns = {"x": [*range(7), None], "word": ["a", "b", None, "c"] * 2, "mixed": [1, "b"] * 4}
+frame = pd.DataFrame({**columns, "when": when, "kind": ["k", "l"] * 4})
+frame["declared"] = pd.Categorical(["u", "v"] * 4)
+frame.to_csv("frame.csv", index=False)
+table, same = (read_table(source, label="kind") for source in (frame, "frame.csv"))
+assert table.columns.names == same.columns.names
+np.testing.assert_array_equal(table.X, same.X)
+pl.DataFrame({"a": [1.0, 2.0]}).write_ndjson("a.jsonl")
+print(transform_file(Metric([[2.0]]), Path("a.jsonl"), Path("a.npy")), np.load("a.npy").ravel())
+for source, target in (("a.parquet", "b.csv"), ("a.jsonl", "b.feather")):
+    Path("a.parquet").touch()
+    try:
+        transform_file(Metric([[2.0]]), Path(source), Path(target))
+    except ImportError as error:
+        print(error)
+"""
+
+
+def test_without_pyarrow(folder):
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_PYARROW], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows, *errors = done.stdout.splitlines()
+    assert rows == "2 [2. 4.]"
+    message = 'A Parquet or Arrow file needs pyarrow; run pip install "nearfar[parquet]".'
+    assert errors == 2 * [message]
+    assert not Path("b.feather").exists()

@@ -234,6 +234,7 @@ with watching(wait):
 """
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("method", ["boost", "nca"])
 def test_a_killed_fit_that_continues_gives_the_same_bytes(run, folder, how, method):
@@ -411,9 +412,11 @@ main()
 """
 
 
+@pytest.mark.posix
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_signals(folder, how):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_signals(folder, name):
+    how = signal.Signals[name]
     endless = ["--method", "nca", "--max-iter", "1000000", "--set", "tol=0", "--no-comparison"]
     # Validation would end the fit after a few iterations.
     endless += ["--set", "validation_fraction=None"]

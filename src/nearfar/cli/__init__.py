@@ -18,7 +18,7 @@ def main() -> None:
 
         app()
     except ModuleNotFoundError as error:
-        if error.name not in {"typer", "rich", "polars", "pyarrow"}:
+        if error.name not in {"typer", "rich", "polars"}:
             raise
         sys.exit(f"nearfar's command line needs {error.name}: pip install 'nearfar[cli]'")
     except KeyboardInterrupt:

@@ -132,4 +132,4 @@ class ParquetRows(GroupedRows):
 
 
 def _pyarrow_parquet() -> Any:
-    return optional_package("pyarrow.parquet", "A Parquet file", "nearfar[cli]")
+    return optional_package("pyarrow.parquet", "A Parquet file", "nearfar[parquet]")

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 
 from nearfar.tables.errors import TableError, no_file
 from nearfar.tables.packed_files import check_archive, unpacked_copy
@@ -39,7 +39,7 @@ class ArrayReader(TableReader):
         Returns the array; by default it is that of an .npy file, mapped to memory.
     """
 
-    others = pa.schema([])
+    others = pl.Schema()
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ArrayReader(TableReader):
             mapped = self._load()
             X = np.array(mapped[start : start + rows], dtype=self.dtype, order="C")
             del mapped
-            yield Batch(X, self.others.empty_table(), total)
+            yield Batch(X, self.others.to_frame(), total)
 
 
 @contextmanager
@@ -115,10 +115,11 @@ def array_names(path: Path) -> list[str]:
 class ArrayWriter(TableWriter):
     """Writes an .npy file; its header is written again once the rows are counted."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        vectors = schema[0].type
-        self._dtype = np.dtype(vectors.value_type.to_pandas_dtype())
-        self._width, self._rows = vectors.list_size, 0
+    def __init__(self, path: Path, schema: pl.Schema) -> None:
+        (vectors,) = schema.dtypes()
+        assert isinstance(vectors, pl.Array)
+        self._dtype = np.dtype(np.float32 if vectors.inner == pl.Float32 else np.float64)
+        self._width, self._rows = vectors.size, 0
         self._file = path.open("wb")
         self._write_header()
 
@@ -133,10 +134,9 @@ class ArrayWriter(TableWriter):
             },
         )
 
-    def write(self, table: pa.Table) -> None:
+    def write(self, table: pl.DataFrame) -> None:
         """Append the lists of the only column."""
-        for vectors in table.column(0).chunks:
-            self._file.write(vectors.flatten().to_numpy().data)
+        self._file.write(np.ascontiguousarray(table.to_series().to_numpy()).data)
         self._rows += len(table)
 
     def finish(self) -> None:

@@ -1,15 +1,15 @@
-"""Tables with types: .parquet, Arrow files (.feather, .arrow), .jsonl and .xlsx.
+"""Tables in .parquet and Arrow files (.feather, .arrow), in bounded memory; they need pyarrow.
 
 Parquet is read in pages. If the pages of all columns together are large, groups of columns go
-through a temporary file. Arrow files are read by record batch; .jsonl and .xlsx files at once.
+through a temporary file. Arrow files are read by record batch. polars reads and writes both, but
+holds whole row groups, and aborts on some damaged files.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,19 +18,15 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
-from nearfar.tables.excel_format import read_excel
 from nearfar.tables.packed_files import check_growth
 from nearfar.tables.reader import (
     Batch,
     ColumnChoice,
-    Source,
-    TableFormat,
-    TableReader,
     TableWriter,
     batch_rows,
     reading,
 )
-from nearfar.typing import Floats
+from nearfar.tables.typed_formats import TypedReader, fill
 
 # Each column has a buffer, so that small ones bound the memory of wide tables.
 _PARQUET_BUFFER_BYTES = 1 << 16
@@ -44,61 +40,7 @@ _PARQUET_GROUP_PAGES_BYTES = 1 << 24
 _ROW_GROUP_BYTES = 1 << 24
 
 
-class ArrowReader(TableReader):
-    """A table that has types: numbers, text and others.
-
-    Parameters
-    ----------
-    path : Path or Frame
-    choice : ColumnChoice
-    schema : pyarrow.Schema
-    tables : iterable of (pyarrow.Table, int)
-        Some rows at a time, and the number of rows in the whole table.
-    """
-
-    def __init__(
-        self,
-        path: Source,
-        choice: ColumnChoice,
-        schema: pa.Schema,
-        tables: Iterable[tuple[pa.Table, int]] = (),
-    ) -> None:
-        self.path, self._schema, self._parts = path, schema.remove_metadata(), tables
-        self.features = choice.features(path, schema.names)
-        self.needed = choice.needed
-        self.others = pa.schema([self._schema.field(name) for name in choice.others])
-        single = {schema.field(name).type for name in self.features} == {pa.float32()}
-        self.dtype = np.dtype(np.float32 if single else np.float64)
-
-    def _read_batches(self) -> Iterator[Batch]:
-        self._check_numbers()
-        for table, total in self._parts:
-            yield self._batch(table, total)
-
-    def _batch(self, table: pa.Table, total: int) -> Batch:
-        X = np.empty((len(table), len(self.features)), self.dtype)
-        _fill(X, table, self.features)
-        return Batch(X, table.select(self.others.names), total)
-
-    def _check_numbers(self) -> None:
-        types = pa.types
-        numeric = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
-        text = [n for n in self.features if not any(f(self._schema.field(n).type) for f in numeric)]
-        if text:
-            raise self.not_numbers(text)
-
-
-def _fill(X: Floats, table: pa.Table, names: Sequence[str]) -> None:
-    """Write columns to an array; missing values are nan."""
-    number = pa.from_numpy_dtype(X.dtype)
-    for place, name in enumerate(names):
-        column = table.column(name)
-        if column.type != number:
-            column = column.cast(number, safe=False)
-        X[:, place] = column.to_numpy()
-
-
-class ParquetReader(ArrowReader):
+class ParquetReader(TypedReader):
     """A .parquet file, read page by page."""
 
     def __init__(self, path: Path, choice: ColumnChoice, scratch: Path | None) -> None:
@@ -106,7 +48,8 @@ class ParquetReader(ArrowReader):
         self._file = pa.parquet.ParquetFile(
             path, pre_buffer=False, buffer_size=_PARQUET_BUFFER_BYTES
         )
-        super().__init__(path, choice, self._file.schema_arrow)
+        schema = self._file.schema_arrow
+        super().__init__(path, choice, schema.names, lambda names: _types(schema, names))
         metadata = self._file.metadata
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         # Lists have more than one number.
@@ -121,7 +64,7 @@ class ParquetReader(ArrowReader):
         """Return all rows at once: some columns at a time, each written to its place."""
         metadata, width = self._file.metadata, len(self.features)
         # A file may have much more than it has bytes.
-        cells = metadata.num_rows * (width + len(self.others.names))
+        cells = metadata.num_rows * (width + len(self.others))
         packed = Path(str(self.path)).stat().st_size
         check_growth(self.path, packed, cells * self.dtype.itemsize)
         self._check_numbers()
@@ -130,19 +73,19 @@ class ParquetReader(ArrowReader):
             for left in range(0, width, at_once):
                 names, top = self.features[left : left + at_once], 0
                 for table in self._tables(names, batch_rows(len(names))):
-                    _fill(X[top : top + len(table), left : left + at_once], table, names)
+                    fill(X[top : top + len(table), left : left + at_once], table, names)
                     top += len(table)
-            others = [self.others.empty_table()]
-            if self.others.names:
-                others += self._tables(self.others.names, batch_rows(self._width))
+            others = [self.others.to_frame()]
+            if self.others:
+                others += self._tables(self.others.names(), batch_rows(self._width))
         self._check_finite(X, 0)
-        return Batch(X, pa.concat_tables(others), metadata.num_rows)
+        return Batch(X, pl.concat(others), metadata.num_rows)
 
     def _read_batches(self) -> Iterator[Batch]:
         self._check_numbers()
         rows, at_once = batch_rows(self._width), self._columns_at_once()
         if self._scratch is None or len(self.features) <= at_once:
-            for table in self._tables([*self.features, *self.others.names], rows):
+            for table in self._tables([*self.features, *self.others], rows):
                 yield self._batch(table, self._file.metadata.num_rows)
             return
         for group in range(self._file.num_row_groups):
@@ -161,25 +104,24 @@ class ParquetReader(ArrowReader):
 
     def _tables(
         self, names: Sequence[str], rows: int, groups: list[int] | None = None
-    ) -> Iterator[pa.Table]:
+    ) -> Iterator[pl.DataFrame]:
         """Yield some columns of all or of some row groups, a few rows at a time."""
-        for columns in self._file.iter_batches(rows, groups, list(names), use_threads=False):
-            # polars panics on the invalid text and offsets of damaged files.
-            columns.validate(full=True)
-            yield pa.Table.from_batches([columns])
+        wanted = list(dict.fromkeys(names))
+        for columns in self._file.iter_batches(rows, groups, wanted, use_threads=False):
+            yield _frame(columns)
 
     def _by_columns(self, group: int, rows: int, at_once: int) -> Iterator[Batch]:
         """Read a row group, some columns at a time, by way of a temporary file."""
         n = self._file.metadata.row_group(group).num_rows
         width, item = len(self.features), self.dtype.itemsize
-        others = self._tables(self.others.names, rows, [group])
-        waiting = self.others.empty_table()
+        others = self._tables(self.others.names(), rows, [group])
+        waiting = self.others.to_frame()
         with tempfile.TemporaryFile(dir=self._scratch) as file:
             for left in range(0, width, at_once):
                 names = self.features[left : left + at_once]
                 for table in self._tables(names, rows, [group]):
                     part = np.empty((len(table), len(names)), self.dtype)
-                    _fill(part, table, names)
+                    fill(part, table, names)
                     file.write(part.data)
             for start in range(0, n, rows):
                 X = np.empty((min(rows, n - start), width), self.dtype)
@@ -188,58 +130,77 @@ class ParquetReader(ArrowReader):
                     file.seek((n * left + start * part.shape[1]) * item)
                     block = file.read(part.size * item)
                     part[:] = np.frombuffer(block, self.dtype).reshape(part.shape)
-                while self.others.names and len(waiting) < len(X):
-                    waiting = pa.concat_tables([waiting, next(others)])
+                while self.others and len(waiting) < len(X):
+                    waiting = pl.concat([waiting, next(others)])
                 yield Batch(X, waiting.slice(0, len(X)), self._file.metadata.num_rows)
                 waiting = waiting.slice(len(X))
 
 
 @contextmanager
-def open_arrow(path: Path, choice: ColumnChoice, _: Path | None) -> Iterator[ArrowReader]:
+def open_arrow(path: Path, choice: ColumnChoice, _: Path | None) -> Iterator[TypedReader]:
     """Read an Arrow file by record batch."""
     with pa.OSFile(str(path)) as source:
         file = pa.ipc.open_file(source)
         total = pa.dataset.dataset(path, format="ipc").count_rows()
 
-        def record_batches() -> Iterator[tuple[pa.Table, int]]:
+        schema = file.schema
+
+        def record_batches() -> Iterator[tuple[pl.DataFrame, int]]:
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
-                batch.validate(full=True)
-                yield pa.Table.from_batches([batch]), total
+                yield _frame(batch.select(list(dict.fromkeys(reader.wanted)))), total
 
-        yield ArrowReader(path, choice, file.schema, record_batches())
+        reader = TypedReader(
+            path, choice, schema.names, lambda names: _types(schema, names), record_batches()
+        )
+        yield reader
 
 
-@contextmanager
-def open_whole(path: Path, choice: ColumnChoice, _: Path | None) -> Iterator[ArrowReader]:
-    """Read JSON lines or the first sheet of an Excel file at once."""
-    excel = path.suffix.lower() == ".xlsx"
-    table = read_excel(path) if excel else pl.read_ndjson(path, infer_schema_length=None).to_arrow()
-    yield ArrowReader(path, choice, table.schema, [(table, len(table))])
+def _frame(columns: pa.RecordBatch) -> pl.DataFrame:
+    """Return some rows as a frame of polars, with the same names."""
+    # polars panics on the invalid text and offsets of damaged files, on damaged metadata, and on
+    # decimals of 256 bits. It renames columns without a name.
+    columns.validate(full=True)
+    names = [str(number) for number in range(columns.num_columns)]
+    arrays = [
+        column.cast(pa.float64()) if pa.types.is_decimal256(column.type) else column
+        for column in columns.columns
+    ]
+    frame = pl.from_arrow(pa.RecordBatch.from_arrays(arrays, names=names))
+    assert isinstance(frame, pl.DataFrame)
+    frame.columns = columns.schema.names
+    return frame
+
+
+def _types(schema: pa.Schema, names: Sequence[str]) -> pl.Schema:
+    """Return the types of some columns as polars has them."""
+    columns = [pa.array([], schema.field(name).type) for name in names]
+    return _frame(pa.RecordBatch.from_arrays(columns, names=list(names))).schema
 
 
 class ArrowWriter(TableWriter):
     """Writes row groups of a .parquet file, or record batches of an Arrow file, of bounded size."""
 
-    def __init__(self, path: Path, schema: pa.Schema, *, parquet: bool = False) -> None:
-        width = sum(getattr(field.type, "list_size", 1) for field in schema)
+    def __init__(self, path: Path, schema: pl.Schema, *, parquet: bool = False) -> None:
+        width = sum(getattr(kind, "size", 1) for kind in schema.dtypes())
         self._rows = max(1, _ROW_GROUP_BYTES // (8 * width))
-        self._waiting: list[pa.Table] = []
+        self._waiting: list[pl.DataFrame] = []
+        columns = schema.to_frame().to_arrow().schema
         self._writer: pa.parquet.ParquetWriter | pa.RecordBatchFileWriter
         if parquet:
             # Coordinates hardly repeat, so that a dictionary of them is no use.
             repeated = [
-                field.name
-                for field in schema
-                if not (pa.types.is_floating(field.type) or pa.types.is_fixed_size_list(field.type))
+                name
+                for name, kind in schema.items()
+                if not (kind.is_float() or isinstance(kind, pl.Array))
             ]
             self._writer = pa.parquet.ParquetWriter(
-                path, schema, compression="zstd", use_dictionary=repeated
+                path, columns, compression="zstd", use_dictionary=repeated
             )
         else:
-            self._writer = pa.ipc.new_file(str(path), schema)
+            self._writer = pa.ipc.new_file(str(path), columns)
 
-    def write(self, table: pa.Table) -> None:
+    def write(self, table: pl.DataFrame) -> None:
         """Append rows."""
         self._waiting.append(table)
         if sum(map(len, self._waiting)) >= self._rows:
@@ -247,7 +208,7 @@ class ArrowWriter(TableWriter):
 
     def _flush(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.concat_tables(self._waiting), self._rows)
+            self._writer.write_table(pl.concat(self._waiting).to_arrow(), self._rows)
         self._waiting = []
 
     def finish(self) -> None:
@@ -258,20 +219,3 @@ class ArrowWriter(TableWriter):
     def close(self) -> None:
         """Close the file."""
         self._writer.close()
-
-
-ARROW_FORMATS = (
-    TableFormat(
-        ".parquet",
-        ParquetReader,
-        partial(ArrowWriter, parquet=True),
-        start=b"PAR1",
-        has_lists=True,
-    ),
-    TableFormat(".feather", open_arrow, ArrowWriter, start=b"ARROW1", has_lists=True),
-    TableFormat(".arrow", open_arrow, ArrowWriter, has_lists=True),
-    TableFormat(".jsonl", open_whole, start=rb"\s*\{"),
-    TableFormat(".ndjson", open_whole),
-    # An .npz file is a .zip file too.
-    TableFormat(".xlsx", open_whole, start=rb"PK\x03\x04(?!.{0,192}\.npy)"),
-)

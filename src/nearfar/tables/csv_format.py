@@ -15,7 +15,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import quoted
@@ -29,7 +28,6 @@ from nearfar.tables.reader import (
     TableWriter,
     first_line,
     first_row_hint,
-    polars_frame,
 )
 from nearfar.typing import Matrix
 
@@ -91,7 +89,7 @@ class CsvReader(TableReader):
         self._columns = self._names(header)
         self.features = choice.features(path, self._columns)
         self.needed = choice.needed
-        self.others = pa.schema([(name, pa.string()) for name in choice.others])
+        self.others = pl.Schema(dict.fromkeys(choice.others, pl.String))
         # A column that is both is read as text and converted later.
         self._types: dict[str, Any] = dict.fromkeys(self.features, pl.Float64)
         self._types |= dict.fromkeys(choice.others, pl.String)
@@ -163,7 +161,7 @@ class CsvReader(TableReader):
                 X = _numbers(frame, self.features)
             except pl.exceptions.PolarsError as error:
                 raise self._explained(error, block, rows) from error
-            others = frame.select(self.others.names).to_arrow().cast(self.others)
+            others = frame.select(self.others.names())
             rows += len(X)
             done += len(block)
             yield Batch(X, others, max(rows, rows * size // done))
@@ -280,21 +278,21 @@ def _open_gzip(
 class CsvWriter(TableWriter):
     """Writes text; floats have as many digits as needed to read them back exactly."""
 
-    def __init__(self, path: Path, schema: pa.Schema, *, separator: str = ",") -> None:
+    def __init__(self, path: Path, schema: pl.Schema, *, separator: str = ",") -> None:
         self._schema, self._separator = schema, separator
         self._header = True
         self._file = path.open("wb")
 
-    def write(self, table: pa.Table) -> None:
+    def write(self, table: pl.DataFrame) -> None:
         """Append rows."""
-        text = polars_frame(table).write_csv(include_header=self._header, separator=self._separator)
+        text = table.write_csv(include_header=self._header, separator=self._separator)
         self._file.write(text.encode())
         self._header = False
 
     def finish(self) -> None:
         """Write a header if there are no rows."""
         if self._header:
-            self.write(self._schema.empty_table())
+            self.write(self._schema.to_frame())
         self._file.flush()
 
     def close(self) -> None:

@@ -20,12 +20,12 @@ from functools import cache, lru_cache, reduce
 from pathlib import Path
 from xml.parsers import expat
 
-import pyarrow as pa
+import polars as pl
 
 from nearfar.runtime.quoting import quoted
 from nearfar.tables.errors import TableError
 from nearfar.tables.packed_files import check_growth
-from nearfar.tables.reader import columns_named, first_line
+from nearfar.tables.reader import ColumnChoice, columns_named, first_line
 
 _Cell = bool | float | str | datetime
 _CHUNK_BYTES = 1 << 18
@@ -55,7 +55,7 @@ _ERRORS = (
 )
 
 
-def read_excel(path: Path) -> pa.Table:
+def read_excel(path: Path) -> pl.DataFrame:
     """Read the first sheet; its first row with a value names the columns, empty rows are left out.
 
     Columns of numbers, dates and truth values have their types; all others are text.
@@ -73,7 +73,7 @@ def read_excel(path: Path) -> pa.Table:
 
 # A file is opened several times, for its names and for its rows.
 @lru_cache(maxsize=1)
-def _read(path: Path, size: int, _: int) -> pa.Table:
+def _read(path: Path, size: int, _: int) -> pl.DataFrame:
     with zipfile.ZipFile(path) as archive:
         sheet, strings, styles, start = _workbook(path, archive)
         cells: defaultdict[int, dict[int, _Cell]] = defaultdict(dict)
@@ -105,8 +105,9 @@ def _read(path: Path, size: int, _: int) -> pa.Table:
             "delete what is above or beside the table."
         )
     names = [_text(cells[column].get(rows[0], "")) for column in sorted(cells)]
-    arrays = [_array([cells[column].get(row) for row in rows[1:]]) for column in sorted(cells)]
-    return pa.Table.from_arrays(arrays, names=names)
+    ColumnChoice().features(path, names)  # refuses a name that comes twice
+    series = [_series([cells[column].get(row) for row in rows[1:]]) for column in sorted(cells)]
+    return pl.DataFrame(dict(zip(names, series, strict=True)))
 
 
 def _workbook(path: Path, archive: zipfile.ZipFile) -> tuple[str, list[str], list[bool], datetime]:
@@ -211,15 +212,15 @@ def _value(
     return float(text)
 
 
-def _array(values: list[_Cell | None]) -> pa.Array:
+def _series(values: list[_Cell | None]) -> pl.Series:
     """Return a column with the type that all its values have, or as text."""
     kinds = {type(value) for value in values if value is not None}
     numbers = [value for value in values if isinstance(value, float)]
     if kinds == {float} and all(v.is_integer() and abs(v) < _LARGEST_INT for v in numbers):
-        return pa.array(values, pa.float64()).cast(pa.int64())
+        return pl.Series(values, dtype=pl.Float64).cast(pl.Int64)
     if len(kinds) < 2:
-        return pa.array(values)
-    return pa.array([None if value is None else _text(value) for value in values])
+        return pl.Series(values)
+    return pl.Series([None if value is None else _text(value) for value in values])
 
 
 def _text(value: _Cell) -> str:

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from nearfar.columns import Columns
 from nearfar.columns.category import Category
@@ -36,13 +34,13 @@ from nearfar.tables.reader import (
     columns_named,
     listed,
     named_columns,
-    polars_frame,
     require_columns,
 )
 from nearfar.typing import Array, Floats, Ints
 
 # A note that says how to keep columns names no more of them, so that it stays one line.
 _MOST_TO_KEEP = 8
+_FLOATS = (pl.Float32, pl.Float64)
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ def prepare(
 def _read(path: Source, choice: ColumnChoice, label: str | None = None) -> Prepared:
     with open_table(path, choice) as table:
         batch = table.read()
-        prepared = Prepared(batch.X, polars_frame(batch.others), table.features, choice.columns)
+        prepared = Prepared(batch.X, batch.others, table.features, choice.columns)
     return _with_labels(path, prepared, label)
 
 
@@ -184,12 +182,10 @@ def _with_labels(path: Source, prepared: Prepared, label: str | None) -> Prepare
 def has_padded_numbers(path: Source, names: Sequence[str]) -> bool:
     """Tell whether a column of text has zero-padded numbers, which may be codes."""
     with open_table(path, _unchanged(path, names)) as table:
-        if not names or any(kind != pa.string() for kind in table.others.types):
+        if not names or any(kind != pl.String for kind in table.others.dtypes()):
             return False
         padded = pl.all().str.contains(r"^\s*0\d+\s*$").any()
-        return any(
-            polars_frame(batch.others).select(padded).to_numpy().any() for batch in table.batches()
-        )
+        return any(batch.others.select(padded).to_numpy().any() for batch in table.batches())
 
 
 def without_ids(prepared: Prepared, numeric: Sequence[str]) -> Prepared:
@@ -230,7 +226,7 @@ def _fitted(
     vectors = [name for name in _vector_columns(path, everything) if name not in others]
     rest = [name for name in everything if name not in vectors]
     with open_table(path, _unchanged(path, rest)) as table:
-        frame = polars_frame(table.read().others)
+        frame = table.read().others
     places = None
     if label is not None:
         labelled = rows_with_label(path, frame[label])
@@ -282,11 +278,9 @@ def _vector_columns(path: Source, names: Sequence[str]) -> list[str]:
     """Return the columns of lists of float32 or float64 in formats that have such columns."""
     if not FORMATS[kind_of(path)].has_lists:
         return []
-    is_list = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     with open_table(path, _unchanged(path, names)) as table:
-        lists = [field for field in table.others if any(each(field.type) for each in is_list)]
-    numbers = (pa.float32(), pa.float64())
-    return [field.name for field in lists if field.type.value_type in numbers]
+        types = table.others
+    return [name for name, kind in types.items() if getattr(kind, "inner", None) in _FLOATS]
 
 
 def _read_vectors(path: Source, name: str, labelled: pl.Series | None) -> pl.Series:
@@ -298,25 +292,28 @@ def _read_vectors(path: Source, name: str, labelled: pl.Series | None) -> pl.Ser
     with open_table(path, choice) as table:
         X, n_rows, n_read = None, 0, 0
         for batch in table.batches():
-            lists = batch.others.column(0).combine_chunks()
+            lists = batch.others.to_series()
             if labelled is not None:
-                lists = lists.filter(labelled.slice(n_read, len(lists)).to_arrow())
+                lists = lists.filter(labelled.slice(n_read, len(lists)))
             n_read += len(batch)
-            widths = pc.list_value_length(lists).drop_null().unique().to_pylist()
+            if isinstance(lists.dtype, pl.Array):
+                lists = lists.arr.to_list()
+            widths = lists.list.len().drop_nulls().unique().to_list()
             if X is None and len(widths) == 1 and widths[0] > 0:
                 total = batch.total if labelled is None else int(labelled.sum())
-                X = np.empty((total, widths[0]), lists.type.value_type.to_pandas_dtype())
+                single = lists.dtype == pl.List(pl.Float32)
+                X = np.empty((total, widths[0]), np.float32 if single else np.float64)
             if X is None or widths not in ([], [X.shape[1]]):
                 break
-            part, known = X[n_rows : n_rows + len(lists)], lists.is_valid().to_numpy(False)
-            part[known] = lists.flatten().to_numpy(False).reshape(-1, X.shape[1])
+            part, known = X[n_rows : n_rows + len(lists)], lists.is_not_null().to_numpy()
+            part[known] = lists.drop_nulls().explode().to_numpy().reshape(-1, X.shape[1])
             part[~known] = np.nan
             n_rows += len(lists)
         else:
             if X is not None:
                 return pl.Series(name, X)
     with open_table(path, choice) as table:
-        column = polars_frame(table.read().others)[name]
+        column = table.read().others[name]
     return column if labelled is None else column.filter(labelled)
 
 
@@ -326,7 +323,7 @@ def read_examples(path: Source, columns: Columns | None) -> list[ColumnExample]:
         return []
     with open_table(path, _unchanged(path, columns.names)) as table:
         batch = next(table.batches(), None)
-    return [] if batch is None else column_examples(columns, polars_frame(batch.others))
+    return [] if batch is None else column_examples(columns, batch.others)
 
 
 def warn_of_leakage(prepared: Prepared, labels: Array) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from nearfar.columns import Columns
 from nearfar.columns.cells import column_values
@@ -23,7 +22,6 @@ from nearfar.columns.kinds import Category, Vector
 from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
 from nearfar.runtime.notes import note
 from nearfar.tables.array_formats import ARRAY_FORMATS
-from nearfar.tables.arrow_formats import ARROW_FORMATS, ArrowReader
 from nearfar.tables.csv_format import CSV_FORMATS
 from nearfar.tables.errors import TableError, no_file
 from nearfar.tables.frames import Frame
@@ -34,11 +32,12 @@ from nearfar.tables.reader import (
     TableReader,
     TableWriter,
     first_line,
-    polars_frame,
     reading,
+    with_arrow_errors,
 )
+from nearfar.tables.typed_formats import ARROW, TYPED_FORMATS, TypedReader, require_pyarrow
 
-FORMATS = {each.ending: each for each in (*CSV_FORMATS, *ARROW_FORMATS, *ARRAY_FORMATS)}
+FORMATS = {each.ending: each for each in (*CSV_FORMATS, *TYPED_FORMATS, *ARRAY_FORMATS)}
 TABLES = tuple(ending for ending, each in FORMATS.items() if not each.is_array)
 ARRAYS = tuple(ending for ending, each in FORMATS.items() if each.is_array)
 WRITTEN = tuple(ending for ending, each in FORMATS.items() if each.write)
@@ -83,8 +82,7 @@ def open_table(
     with ExitStack() as stack:
         with reading(path):
             if isinstance(path, Frame):
-                parts = [(path.table, len(path.table))]
-                reader: TableReader = ArrowReader(path, choice.raw, path.table.schema, parts)
+                reader: TableReader = TypedReader.of_frame(path, choice.raw, path.table)
             else:
                 reader = stack.enter_context(FORMATS[kind].read(path, choice.raw, scratch))
             if choice.columns is not None and kind in TABLES:
@@ -152,14 +150,14 @@ def column_names(path: Source) -> list[str]:
 def read_frame(path: Source) -> pl.DataFrame:
     """Read all columns of a table as they are; those of text files are text."""
     with open_table(path, ColumnChoice(others=tuple(column_names(path)))) as table:
-        frame = polars_frame(table.read().others)
+        frame = table.read().others
     if len(frame) == 0:
         raise TableError(f"{path} has no rows.")
     return frame
 
 
 @contextmanager
-def open_writer(path: Path, kind: str, schema: pa.Schema) -> Iterator[TableWriter]:
+def open_writer(path: Path, kind: str, schema: pl.Schema) -> Iterator[TableWriter]:
     """Open a file for rows; the caller finishes it."""
     create = FORMATS[kind].write
     assert create is not None
@@ -170,13 +168,12 @@ def open_writer(path: Path, kind: str, schema: pa.Schema) -> Iterator[TableWrite
 
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
     """Write a whole table."""
-    table = frame.to_arrow()
     with (
         writing(path),
         atomic_write(path) as temporary,
-        open_writer(temporary, kind_of(path), table.schema) as writer,
+        open_writer(temporary, kind_of(path), frame.schema) as writer,
     ):
-        writer.write(table)
+        writer.write(frame)
         writer.finish()
 
 
@@ -185,7 +182,7 @@ def writing(path: Path) -> Iterator[None]:
     """Turn errors of libraries into a TableError that names the file."""
     try:
         yield
-    except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+    except with_arrow_errors(OSError, pl.exceptions.PolarsError) as error:
         raise TableError(f"{path} cannot be written: {first_line(error)}") from error
 
 
@@ -197,6 +194,8 @@ def check_output(
         return
     if formats is not None and path.suffix.lower() not in formats:
         raise TableError(f"{path} cannot be written in this format; use {', '.join(formats)}.")
+    if formats is not None and path.suffix.lower() in ARROW:
+        require_pyarrow()
     if path.is_dir():
         raise TableError(f"{path} is a folder; name a file.")
     try:
@@ -246,10 +245,10 @@ class RecipeReader(TableReader):
     def __init__(self, source: TableReader, columns: Columns, others: Sequence[str]) -> None:
         self.path, self._source, self._columns = source.path, source, columns
         self.features = columns.feature_names
-        self.others = pa.schema([source.others.field(name) for name in others])
-        types = [source.others.field(kind.name).type for kind in columns.kinds_]
+        self.others = pl.Schema({name: source.others[name] for name in others})
+        types = [source.others[kind.name] for kind in columns.kinds_]
         single = all(
-            isinstance(kind, Vector) and getattr(each, "value_type", None) == pa.float32()
+            isinstance(kind, Vector) and getattr(each, "inner", None) == pl.Float32
             for kind, each in zip(columns.kinds_, types, strict=True)
         )
         self.dtype = np.dtype(np.float32 if single else np.float64)
@@ -264,7 +263,7 @@ class RecipeReader(TableReader):
         widths = [len(kind.feature_names) for kind in self._columns.kinds_]
         starts = np.cumsum([0, *widths[:-1]])
         for batch in self._source.batches():
-            frame = polars_frame(batch.others.select(self._columns.names))
+            frame = batch.others.select(self._columns.names)
             try:
                 X = self._columns.apply(frame, first_row=row)
             except ValueError as error:
@@ -274,7 +273,7 @@ class RecipeReader(TableReader):
                 if isinstance(kind, Category):
                     own = X[:, start : start + len(kind.feature_names)]
                     unseen[kind.name] += kind.unseen(column_values(frame, kind.name), own)
-            others = batch.others.select(self.others.names)
+            others = batch.others.select(self.others.names())
             yield Batch(X.astype(self.dtype, copy=False), others, batch.total)
         for kind in self._columns.kinds_:
             if unseen[kind.name] > _MANY_UNSEEN * row:

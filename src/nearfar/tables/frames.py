@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and pyarrow, read as files are."""
+"""DataFrames of pandas, polars and others, read as files are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pyarrow as pa
+import polars as pl
 from narwhals.stable.v2.typing import IntoDataFrame
 
 from nearfar.columns.cells import column_keys, is_declared_category
@@ -22,13 +22,13 @@ class Frame:
     ----------
     name : str
         What messages call it.
-    table : pyarrow.Table
+    table : polars.DataFrame
     declared : tuple of str
         Columns that pandas declares categories.
     """
 
     name: str
-    table: pa.Table
+    table: pl.DataFrame
     declared: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -41,17 +41,23 @@ class Frame:
         for text, key in column_keys(frame).items():
             cells = nw.from_native(frame, eager_only=True).get_column(key)
             try:
-                array = cells.to_arrow()
-            except (pa.ArrowException, TypeError):
-                missing = cells.is_null().to_list()
-                values = zip(cells.to_list(), missing, strict=True)
-                array = pa.array([None if gap else str(cell) for cell, gap in values])
-            if pa.types.is_dictionary(array.type):
-                array = array.cast(array.type.value_type)
-            columns[text] = array
+                column = cells.to_polars()
+            except (ImportError, ValueError, TypeError, NotImplementedError) as error:
+                # polars reads the objects of pandas with pyarrow, which wants one type.
+                rows = zip(cells.to_list(), cells.is_null().to_list(), strict=True)
+                values = [None if gap else cell for cell, gap in rows]
+                if (
+                    not isinstance(error, ImportError)
+                    or len({*map(type, values)} - {type(None)}) > 1
+                ):
+                    values = [None if cell is None else str(cell) for cell in values]
+                column = pl.Series(values)
+            if column.dtype in (pl.Categorical, pl.Enum):
+                column = column.cast(pl.String)
+            columns[text] = column
             if is_declared_category(frame, key):
                 declared.append(text)
-        return cls(name, pa.table(columns), tuple(declared))
+        return cls(name, pl.DataFrame(columns), tuple(declared))
 
     def with_column(self, role: str, value: str | Array | None) -> tuple[Frame, str | None]:
         """Return the frame and the name of a column; an array becomes a column first.
@@ -65,9 +71,9 @@ class Frame:
         if value is None or isinstance(value, str):
             return self, value
         name = str(getattr(value, "name", None) or role)
-        if name in self.table.column_names:
+        if name in self.table.columns:
             raise TableError(f"{self} has a column {name!r}; give its name instead of an array.")
         if np.shape(value) != (len(self.table),):
             raise TableError(f"{len(self.table)} rows need one {role} each; got {np.shape(value)}.")
-        table = self.table.append_column(name, pa.array(np.asarray(value)))
+        table = self.table.with_columns(pl.Series(name, np.asarray(value)))
         return replace(self, table=table), name

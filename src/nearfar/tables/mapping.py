@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 
 from nearfar.columns import Columns
 from nearfar.columns.kinds import Vector
@@ -104,10 +104,8 @@ class RowMap:
             names = column_names(source)
             require_columns(source, names, [] if vector is None else [vector])
             with open_table(source, ColumnChoice(others=tuple(names))) as table:
-                fields = [field for field in table.others if pa.types.is_nested(field.type)]
-            cells = {field.name: getattr(field.type, "value_type", pa.null()) for field in fields}
-            numbers = (pa.types.is_floating, pa.types.is_integer)
-            lists = [name for name, cell in cells.items() if any(each(cell) for each in numbers)]
+                cells = {name: getattr(kind, "inner", None) for name, kind in table.others.items()}
+            lists = [name for name, cell in cells.items() if cell is not None and cell.is_numeric()]
             if vector is not None and vector not in lists:
                 raise TableError(f"Column {vector} of {source} has no lists of numbers.")
             if vector is None and len(lists) > 1:
@@ -202,11 +200,11 @@ def transform_file(
         atomic_write(target) as temporary,
         open_table(source, choice, scratch=target.resolve().parent) as table,
     ):
-        number = pa.from_numpy_dtype(table.dtype)
-        columns = [pa.field(name, number) for name in names]
+        number = pl.Float32() if table.dtype == np.float32 else pl.Float64()
+        columns: dict[str, pl.DataType] = dict.fromkeys(names, number)
         if as_vector or kind in ARRAYS:
-            columns = [pa.field(VECTOR_COLUMN, pa.list_(number, len(names)))]
-        schema = pa.schema([*table.others, *columns])
+            columns = {VECTOR_COLUMN: pl.Array(number, len(names))}
+        schema = pl.Schema({**table.others, **columns})
         with open_writer(temporary, kind, schema) as writer:
             for batch in rebatched(table.batches(), batch_rows):
                 with np.errstate(over="ignore", invalid="ignore"):
@@ -215,7 +213,13 @@ def transform_file(
                     row = rows + int(np.flatnonzero(~np.isfinite(Y).all(axis=1))[0])
                     raise TableError(f"Row {row} has values that are too large for the metric.")
                 with writing(target):
-                    writer.write(_joined(batch.others, Y, schema))
+                    mapped = [Y] if VECTOR_COLUMN in columns else Y.T
+                    cells = map(pl.Series, columns, mapped, columns.values())
+                    writer.write(
+                        pl.DataFrame(
+                            {**batch.others.to_dict(), **dict(zip(columns, cells, strict=True))}
+                        )
+                    )
                 rows += len(batch)
                 report(rows, max(rows, batch.total))
                 # It may be a view of everything that was read at once.
@@ -224,13 +228,3 @@ def transform_file(
                 writer.finish()
             report(rows, rows)
     return rows
-
-
-def _joined(others: pa.Table, Y: Floats, schema: pa.Schema) -> pa.Table:
-    """Return rows with their coordinates, in one column of lists or in a column each."""
-    if pa.types.is_fixed_size_list(schema[-1].type):
-        flat = pa.array(np.ascontiguousarray(Y).ravel())
-        coordinates = [pa.FixedSizeListArray.from_arrays(flat, Y.shape[1])]
-    else:
-        coordinates = [pa.array(np.ascontiguousarray(column)) for column in Y.T]
-    return pa.Table.from_arrays([*others.columns, *coordinates], schema=schema)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import sys
 import tokenize
 import zipfile
 import zlib
@@ -22,7 +23,6 @@ from typing import Any, Self
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric
@@ -39,7 +39,6 @@ _MOST_NAMES, _FEW_NAMES = 30, 10
 _BATCH_BYTES = 1 << 23
 _NUMBER = re.compile(r"\s*[+-]?\d*\.?\d+(?:[eE][+-]?\d+)?\s*")
 _READ_ERRORS = (
-    pa.ArrowException,
     pl.exceptions.PolarsError,
     ValueError,
     EOFError,
@@ -161,14 +160,14 @@ class Batch:
     Attributes
     ----------
     X : array of shape (n_rows, n_features)
-    others : pyarrow.Table
+    others : polars.DataFrame
         The other columns that were asked for.
     total : int
         Number of rows in the whole table; an estimate for text files.
     """
 
     X: Floats
-    others: pa.Table
+    others: pl.DataFrame
     total: int
 
     def __len__(self) -> int:
@@ -183,7 +182,7 @@ def joined(pieces: Sequence[Batch]) -> Batch:
     """Join consecutive batches."""
     if len(pieces) == 1:
         return pieces[0]
-    others = pa.concat_tables([piece.others for piece in pieces])
+    others = pl.concat([piece.others for piece in pieces])
     return Batch(np.concatenate([piece.X for piece in pieces]), others, pieces[-1].total)
 
 
@@ -215,7 +214,7 @@ class TableReader(ABC):
     path : Path
     features : tuple of str
         Names of the features; their numbers in arrays.
-    others : pyarrow.Schema
+    others : polars.Schema
         Names and types of the other columns.
     dtype : dtype
         float32 if all features are, otherwise float64.
@@ -225,7 +224,7 @@ class TableReader(ABC):
 
     path: Source
     features: tuple[str, ...]
-    others: pa.Schema
+    others: pl.Schema
     dtype: np.dtype[Any]
     needed: bool = False
 
@@ -263,7 +262,7 @@ class TableReader(ABC):
     def read(self) -> Batch:
         """Return all rows at once; batches are written to their place as they are read."""
         source = self.batches()
-        empty = Batch(np.empty((0, len(self.features)), self.dtype), self.others.empty_table(), 0)
+        empty = Batch(np.empty((0, len(self.features)), self.dtype), self.others.to_frame(), 0)
         first = next(source, empty)
         X, others, n_rows = first.X, [first.others], len(first)
         for batch in source:
@@ -276,7 +275,7 @@ class TableReader(ABC):
             X[n_rows:end] = batch.X
             others.append(batch.others)
             n_rows = end
-        return Batch(X[:n_rows], pa.concat_tables(others), n_rows)
+        return Batch(X[:n_rows], pl.concat(others), n_rows)
 
     def _check_finite(self, X: Floats, before: int) -> None:
         if surely_finite(X):
@@ -311,15 +310,15 @@ class TableWriter(ABC):
     Parameters
     ----------
     path : Path
-    schema : pyarrow.Schema
+    schema : polars.Schema
         Names and types of the columns.
     """
 
     @abstractmethod
-    def __init__(self, path: Path, schema: pa.Schema) -> None: ...
+    def __init__(self, path: Path, schema: pl.Schema) -> None: ...
 
     @abstractmethod
-    def write(self, table: pa.Table) -> None:
+    def write(self, table: pl.DataFrame) -> None:
         """Append rows."""
 
     @abstractmethod
@@ -355,7 +354,7 @@ class TableFormat:
 
     ending: str
     read: Callable[[Path, ColumnChoice, Path | None], AbstractContextManager[TableReader]]
-    write: Callable[[Path, pa.Schema], TableWriter] | None = None
+    write: Callable[[Path, pl.Schema], TableWriter] | None = None
     start: bytes = b"(?!)"
     is_array: bool = False
     has_lists: bool = False
@@ -373,7 +372,7 @@ def reading(path: Source) -> Iterator[None]:
         yield
     except TableError:
         raise
-    except _READ_ERRORS as error:
+    except with_arrow_errors(*_READ_ERRORS) as error:
         raise TableError(f"{path} cannot be read: {first_line(error)}") from error
     except OSError as error:
         # Those of pyarrow about damaged files have no number.
@@ -382,14 +381,10 @@ def reading(path: Source) -> Iterator[None]:
         raise TableError(f"{path} cannot be read: {first_line(error)}") from error
 
 
-def polars_frame(table: pa.Table) -> pl.DataFrame:
-    """Return a table of pyarrow as one of polars, with the same names."""
-    # polars renames columns without a name, and panics on damaged metadata.
-    names = [str(number) for number in range(table.num_columns)]
-    frame = pl.from_arrow(pa.Table.from_arrays(table.columns, names=names))
-    assert isinstance(frame, pl.DataFrame)
-    frame.columns = table.column_names
-    return frame
+def with_arrow_errors(*errors: type[BaseException]) -> tuple[type[BaseException], ...]:
+    """Return the errors, with those of pyarrow if anything has imported it."""
+    arrow = sys.modules.get("pyarrow")
+    return errors if arrow is None else (*errors, arrow.ArrowException)
 
 
 def first_line(error: BaseException) -> str:

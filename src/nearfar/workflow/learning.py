@@ -524,7 +524,7 @@ def judgement_source(source: object, kind: str) -> object:
     # Only files of answers need the room that writes them.
     from nearfar.ask.answer_files import read_judgements
 
-    return Frame(str(source), read_judgements(Path(source), kind).to_arrow())
+    return Frame(str(source), read_judgements(Path(source), kind))
 
 
 def summary(table: Table) -> str:
