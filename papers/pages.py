@@ -250,7 +250,7 @@ def _unknown(found: dict[Key, Outcome], told: dict[str, str]) -> Iterator[str]:
 
 
 def _figures(paper: str) -> Iterator[str]:
-    drawn = {name: runs for name, runs in stored().items() if name.startswith(f"{paper}/")}
+    drawn = {name: runs for name, runs in stored().items() if runs and name.startswith(f"{paper}/")}
     if not drawn:
         return
     yield "### Figures\n"
@@ -259,9 +259,8 @@ def _figures(paper: str) -> Iterator[str]:
         "each is what the paper's figure shows, and what differs here.\n"
     )
     for name, runs in drawn.items():
-        if runs:
-            yield f"![{name}](../../papers/figures/{curve_drawing.file_of(name)})\n"
-        number = f"{len(runs)} run{'s' if len(runs) > 1 else ''}." if runs else "Not run yet."
+        yield f"![{name}](../../papers/figures/{curve_drawing.file_of(name)})\n"
+        number = f"{len(runs)} run{'s' if len(runs) > 1 else ''}."
         yield f"{name}: {curve_drawing.caption(name)} {number}\n"
 
 

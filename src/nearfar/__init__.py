@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 
 try:
     from nearfar._version import __version__  # the build writes this file
@@ -37,7 +38,8 @@ def _home() -> dict[str, str]:
 
 def __getattr__(name: str) -> object:
     if name == "__all__":
-        return __dir__()
+        # `from nearfar import *` also works without the packages that read tables.
+        return [each for each in __dir__() if find_spec("polars") or not _of_tables(each)]
     if name in _RENAMED:
         from nearfar.runtime.deprecation import renamed
 
@@ -48,9 +50,17 @@ def __getattr__(name: str) -> object:
         raise missing_name(__name__, name)
     if _HOME[name] == __name__:
         return import_module(f"{__name__}.{name}")
+    if _of_tables(name):
+        from nearfar.runtime.optional_package import optional_package
+
+        optional_package("polars", f"nearfar.{name}", "nearfar[cli]")
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+def _of_tables(name: str) -> bool:
+    return _home().get(name, "").startswith(("nearfar.workflow", "nearfar.tables"))
 
 
 def __dir__() -> list[str]:

@@ -47,6 +47,7 @@ NUMBERS = X[:, 0] + X[:, 1]
 
 NOT_CHECKED = {
     "Bridge": "y has vectors, of 20 items at least. tests/bridge adapts it to the checks.",
+    "Columns": "It learns from a DataFrame of mixed columns. tests/columns has its conventions.",
     "OrdinalEmbedding": "It learns from triplets of objects, which have no X.",
     "PairVerifier": "It predicts pairs of rows of X. tests/verification adapts it to the checks.",
     "RecordMatcher": "It learns from two tables, and from pairs of their records.",
@@ -175,7 +176,7 @@ def test_sparse_rows_are_refused_with_what_to_do(use, kind):
 
 def test_all_that_takes_vectors_is_tried_on_sparse_rows():
     tried = {use.partition(".")[0] for use in USES}
-    of_no_arrays = {"OrdinalEmbedding", "RecordMatcher", "SourceWeights"}
+    of_no_arrays = {"Columns", "OrdinalEmbedding", "RecordMatcher", "SourceWeights"}
     others = {cls.__name__ for cls in ALL_LEARNERS if cls not in ONE_OF_EACH_FAMILY}
     assert tried >= set(public_estimators()) - of_no_arrays - others
 

@@ -17,7 +17,7 @@ TASK = Task("drmetric/T2/Wine/Euclid", "D1", "reference", Table("wine"), Folds(5
 @pytest.fixture
 def folder(tmp_path):
     for run in range(3):
-        results.append(*runner.measure(TASK, run), tmp_path)
+        results.append(*runner.measure([TASK], run)[0], tmp_path)
     return tmp_path
 
 
@@ -32,7 +32,7 @@ def test_rows_are_prepared_with_one_thread(monkeypatch):
 
     monkeypatch.setattr(Task, "rows", rows)
     with threadpool_limits(2):
-        runner.measure(TASK, 0)
+        runner.measure([TASK], 0)
     assert set(seen) == {1}
 
 
@@ -71,7 +71,7 @@ def test_a_line_that_was_cut_off_loses_that_line_only(folder, cut):
     (path,) = folder.glob("*/*.jsonl")
     path.write_text(path.read_text()[:-cut])
     assert [line["run"] for line in results.read(folder)] in ([0, 1], [0, 1, 2])
-    results.append(*runner.measure(TASK, 4), folder)
+    results.append(*runner.measure([TASK], 4)[0], folder)
     assert [line["run"] for line in results.read(folder)][-1] == 4
     assert len(list(results.read(folder))) == (4 if cut == 1 else 3)
 

@@ -148,7 +148,7 @@ ATTRIBUTES = {
     ),
     "mining_": (
         "Mining",
-        "How triplets were mined from labels; not set if `constraints` estimator them otherwise.",
+        "How triplets were mined from labels; not set if `constraints` makes them.",
     ),
 }
 """Attributes that several learners have, each with its type and text."""
