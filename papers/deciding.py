@@ -50,9 +50,13 @@ def deciding(tasks: Iterable[Task], found: dict[Key, Outcome]) -> list[tuple[Tas
 
 
 def wanted(task: Task, outcome: Outcome) -> int:
-    """Return how many runs a task should have: as many as printed, ten at least."""
+    """Return how many runs a task should have: as many as printed, ten at least.
+
+    A run is a fold where the paper cross-validates.
+    """
     cell, n = outcome.cell, len(outcome.lines)
-    least = min(max(printed_runs(cell) or 0, FIRST_RUNS), task.runs)
+    folds = task.split.number if isinstance(task.split, Folds) else 1
+    least = min(max((printed_runs(cell) or 0) * folds, FIRST_RUNS), task.runs)
     if outcome.stale or n < least:
         return least
     word = compared(outcome) if cell.method in BASELINES[cell.paper] else outcome.word

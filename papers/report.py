@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from papers import drawing, pages, results
+from papers import drawing, pages, results, speed
 from papers.cells import documents, published
 from papers.curves import drawing as curve_drawing
 from papers.pages import header, row
@@ -97,8 +97,8 @@ def text(found: dict[Key, Outcome]) -> str:
     told = {name: f"{each[0]} and {' or '.join(each[1:])}" for name, each in BASELINES.items()}
     baselines = ", ".join(f"{methods} ({name})" for name, methods in told.items())
     rules = RULES.format(baselines=baselines)
-    ends = [*_orders(found), rules, *_unobtainable(), *_machine(found)]
-    return "\n".join([START, *answers(found), *_totals(found), *ends, ""])
+    ends = [*_orders(found), *_speed(), rules, *_unobtainable(), *_machine(found)]
+    return "\n".join([START, *answers(found), *counted(found), *ends, ""])
 
 
 def answers(found: dict[Key, Outcome]) -> Iterator[str]:
@@ -111,7 +111,6 @@ def answers(found: dict[Key, Outcome]) -> Iterator[str]:
         yield f"- **{title}** ({document['venue']}). {told[paper].format(**figures(found, paper))}"
     yield "\n![Errors here and printed, under one reading](figures/ours-against-printed.svg)"
     yield ""
-    yield "What the papers claim about speed is [on a page of its own](speed.md).\n"
 
 
 def figures(found: dict[Key, Outcome], paper: str) -> dict[str, object]:
@@ -143,7 +142,8 @@ def _of(found: Iterable[Order], readings: Mapping[str, str]) -> Iterator[Order]:
             yield order
 
 
-def _totals(found: dict[Key, Outcome]) -> Iterator[str]:
+def counted(found: dict[Key, Outcome]) -> Iterator[str]:
+    """Yield the verdicts of all cells, counted for each paper."""
     yield "## Counts\n"
     for name, readings in headline(found).items():
         told = ", ".join(readings.values())
@@ -182,6 +182,18 @@ def _orders(found: dict[Key, Outcome]) -> Iterator[str]:
             words = Counter(each.word for each in mine)
             told = f"{name} ({readings[paper]})"
             yield row(paper, told, *(words[word] for word in HELD))
+    yield ""
+
+
+def _speed() -> Iterator[str]:
+    yield "## What the papers claim about speed\n"
+    yield (
+        "CPU seconds of one core, fits side by side in the same process; ratios are geometric "
+        "means over runs. Up to a tenth more or less counts as level. The figures are on the "
+        "papers' pages.\n"
+    )
+    yield from header("method", "printed", "here", "verdict")
+    yield from (row(*claim) for claim in speed.claims())
     yield ""
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from papers import results
-from papers.methods import METHODS
+from papers.methods import METHODS, all_parameters
 from papers.task import BY_VOTES, Array, Table, Task
 from papers.verdicts import BASELINES
 
@@ -129,7 +129,7 @@ def by_fit(waiting: Iterable[tuple[Task, int]]) -> list[tuple[list[Task], int]]:
     """
     found: dict[str, tuple[list[Task], int]] = {}
     for task, run in waiting:
-        given = results.all_parameters(task.method, task.parameters)
+        given = all_parameters(task.method, task.parameters)
         name = results.digest(repr(task.table), repr(task.split), task.method, given, run)
         found.setdefault(name, ([], run))[0].append(task)
     return list(found.values())

@@ -11,6 +11,8 @@ import inspect
 import json
 import os
 import platform
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from threadpoolctl import threadpool_limits
 
@@ -37,7 +40,7 @@ class Curve:
     """A figure: its name such as "msnca/F1", what a run of it computes, and the number of runs.
 
     `learners` are those whose changes make stored runs stale. `seen` says whether the drawn figure
-    shows what the paper says of its own.
+    shows what the paper says of its own. `shows` is what is measured where the paper has no figure.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Curve:
     runs: int = 1
     learners: tuple[str, ...] = ()
     seen: str = ""
+    shows: str = ""
 
     @property
     def code(self) -> str:
@@ -115,6 +119,15 @@ def append(curve: Curve, run: int, panels: Panels, folder: Path = FOLDER) -> Non
         file.write(json.dumps(line, separators=(",", ":"), default=float) + "\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """Return the seconds of the processor that a call takes."""
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        work()
+    return time.process_time() - start
 
 
 def line(x: Any, y: Any, digits: int = 4) -> list[list[float]]:

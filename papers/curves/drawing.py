@@ -28,12 +28,13 @@ MOST_MARKERS = 15
 """Lines of more points have no markers."""
 OWN = {
     "boostmetric": "BoostMetric",
+    "metricboost": "MetricBoost",
     "drmetric": "DRMetric",
     "maxmargin": "max-margin",
     "msnca": "msNCA",
 }
 """How the lines of a paper's own method begin."""
-LOGARITHMIC = ("boostmetric/F1",)
+LOGARITHMIC = ("boostmetric/F1", "metricboost/T3", "metricboost/pairs")
 """Figures whose y-axis is logarithmic here."""
 
 
@@ -98,9 +99,10 @@ def _arrange(figure: Any, rows: int, columns: int, legend_rows: int) -> None:
 def caption(name: str) -> str:
     """Return what the paper's figure shows, what differs here, and what was seen."""
     paper, _, number = name.partition("/")
-    found = {figure["id"]: figure for figure in documents()[paper]["figure"]}[number]
-    seen = next(curve.seen for curve in all_curves() if curve.name == name)
-    return " ".join(each for each in (found["shows"].strip(), found["reason"], seen) if each)
+    mine = next(curve for curve in all_curves() if curve.name == name)
+    printed = (each for each in documents()[paper]["figure"] if each["id"] == number)
+    found = next(printed, {"shows": mine.shows, "reason": ""})
+    return " ".join(each for each in (found["shows"].strip(), found["reason"], mine.seen) if each)
 
 
 def _lines(ax: Any, panels: list[dict[str, Any]], own: str) -> None:

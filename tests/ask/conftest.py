@@ -17,8 +17,8 @@ from nearfar.ask.store import Store
 PEOPLE = ["Ann", "Ben", "Cid"]
 
 
-def make_collection(path, *, n=30, people=("Ann", "Ben"), kind="triplets", **shown):
-    X = np.random.default_rng(0).normal(size=(n, 4))
+def make_collection(path, *, n=30, people=("Ann", "Ben"), kind="triplets", vectors=True, **shown):
+    X = np.random.default_rng(0).normal(size=(n, 4)) if vectors else None
     objects = Objects([f"object {row}" for row in range(n)], X, **shown)
     store = Store(path, create=True)
     store.begin(kind, objects.names)
@@ -71,9 +71,9 @@ def serve():
 
     running = []
 
-    def start(collection):
+    def start(collection, **settings):
         listening = socket.create_server(("127.0.0.1", 0))
-        server = server_of(make_app(collection))
+        server = server_of(make_app(collection, **settings))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         running.append((server, thread, listening))

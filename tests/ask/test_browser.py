@@ -78,8 +78,8 @@ def screenshot(page, name):
             page.screenshot(path=Path(folder) / f"ask-{name}-{scheme}.png")
 
 
-def test_fifty_answers_by_keys(collection, opened):
-    page = opened(collection)
+def test_fifty_answers_by_keys(collection, opened, serve):
+    page = opened(collection, address=serve(collection, show_results=True))
     for number in range(50):
         page.keyboard.press(["ArrowLeft", "ArrowRight", "Space"][number % 3])
         answered(page, number + 1)
@@ -189,7 +189,68 @@ def test_the_line_says_whose_answers_there_are(collection, opened, serve):
     answered(page, 1)
     assert page.locator("#count").inner_text() == "1 answer so far."
     other = opened(collection, "Ben", address)
-    assert other.locator("#count").inner_text() == "1 answer so far, 0 of them yours."
+    assert other.locator("footer").inner_text().strip() == "0 answers so far."
+    assert other.get_by_role("link").count() == 0
+    invited = opened(collection, "Ben", serve(collection, show_results=True))
+    assert invited.locator("#count").inner_text() == "1 answer so far, 0 of them yours."
+    assert "predict" in invited.locator("#progress").inner_text()
+    assert invited.get_by_role("link", name="Results").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        ({}, True),
+        ({"viewport": PHONE}, False),
+        ({"has_touch": True, "is_mobile": True}, False),
+    ],
+    ids=["keyboard", "narrow", "touch"],
+)
+def test_keys_are_named_where_there_are_some(collection, opened, settings, shown):
+    page = opened(collection, **settings)
+    keys = page.locator("kbd")
+    assert keys.count() == 4
+    assert [key.is_visible() for key in keys.all()] == [shown] * 4
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["triplets", "pairs"])
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_nothing_is_drawn_around_pictures(tmp_path, opened, kind, scheme, viewport):
+    """A picture is as large as fits; a transparent one has a light colour behind it."""
+    from PIL import Image
+
+    paths = [tmp_path / f"{n}.png" for n in range(30)]
+    for n, path in enumerate(paths):
+        Image.new("RGBA", [(300, 60), (40, 200), (90, 90)][n % 3]).save(path)
+    collection = make_collection(tmp_path / "answers.db", kind=kind, pictures=paths)
+    page = opened(collection, viewport=viewport, color_scheme=scheme)
+    images = "[...document.querySelectorAll('img')]"
+    until(page, f"{images}.every(image => image.style.getPropertyValue('--ratio'))")
+    for box in page.evaluate(f"{images}.map({_BOXES})"):
+        width, height = box["width"], box["height"]
+        assert width / height == pytest.approx(box["ratio"], rel=0.02)
+        assert width <= box["room"]["width"] + 0.1
+        assert height <= box["room"]["height"] + 0.1
+        filled = width / box["room"]["width"], height / box["room"]["height"]
+        assert max(filled) == pytest.approx(1, abs=0.01)
+        assert (
+            box["behind"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(184, 192, 200)"}[scheme]
+        )
+        assert box["around"] == "rgba(0, 0, 0, 0)"
+    assert page.evaluate("document.documentElement.scrollHeight") <= viewport["height"]
+    screenshot(page, f"pictures-{kind}-{viewport['width']}")
+    collection.store.close()
+
+
+_BOXES = """image => {
+    const size = node => (({width, height}) => ({width, height}))(node.getBoundingClientRect());
+    const colour = node => getComputedStyle(node).backgroundColor;
+    return {
+        ...size(image), room: size(image.parentNode), behind: colour(image),
+        ratio: image.naturalWidth / image.naturalHeight, around: colour(image.parentNode),
+    };
+}"""
 
 
 def test_buttons_have_names_and_the_question_is_announced(collection, opened):

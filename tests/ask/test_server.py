@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
+from PIL import Image
 from starlette.testclient import TestClient
 
 from ask.conftest import Server, make_collection
@@ -108,13 +109,50 @@ def test_results_need_their_own_key(client, home, collection):
     assert client.get(f"/a/{collection.store.results_key}").status_code == 404
 
 
+def test_people_do_not_see_results(client, home, collection):
+    """A page that shows results influences the answers."""
+    for each in ["Ann"] * 30 + ["Ben"] * 30:
+        asked = collection.questions(each)[0]
+        collection.answer(each, asked.id, "left", 1.0)
+    collection.measure()
+    assert collection.progress.agreement is not None
+    found = client.get(f"{home}/questions")
+    shown = found.json()
+    assert set(shown) == {"kind", "person", "questions", "answered", "last", "results"}
+    assert shown["results"] is None
+    assert shown["answered"] == 30
+    for asked in shown["questions"]:
+        assert set(asked) == {"id", "objects"}
+        assert all(set(each) == {"name", "number"} for each in asked["objects"])
+    document = {"question": shown["questions"][0]["id"], "answer": "left"}
+    answers = [found, client.post(f"{home}/answer", json=document), client.get(home)]
+    answers += [client.post(f"{home}/undo", json={"question": document["question"]})]
+    for answer in answers:
+        assert answer.is_success
+        assert collection.store.results_key not in answer.text
+        assert collection.progress.standing not in answer.text
+    keys = ["", "/", *(f"/{key}" for key in collection.store.people().values()), "/guess"]
+    for path in [f"/results{key}" for key in keys] + [f"{home}/results"]:
+        assert client.get(path).status_code == 404
+    assert client.get(f"/results/{collection.store.results_key}").is_success
+
+
+def test_people_who_are_invited_see_results(home, collection):
+    invited = TestClient(make_app(collection, show_results=True), base_url="http://127.0.0.1")
+    asked = collection.questions("Ben")[0]
+    collection.answer("Ben", asked.id, "left", 1.0)
+    results = questions(invited, home)["results"]
+    assert results["answers"] == 1
+    assert results["progress"] == collection.progress.standing
+    assert invited.get(results["address"]).is_success
+
+
 def test_the_start_page_is_for_this_machine_alone(client, home, collection):
     found = client.get("/", follow_redirects=False)
     assert found.headers["location"] == home
     outside = TestClient(make_app(collection, hosts=None), base_url="http://192.0.2.1")
     assert outside.get("/", follow_redirects=False).status_code == 404
     assert outside.get(f"{home}/questions").status_code == 200
-    assert outside.get(f"{home}/questions").json()["results"] is None
     assert outside.get("/a/guess/questions").status_code == 404
 
 
@@ -262,6 +300,30 @@ def test_pictures_by_number_only(tmp_path):
         assert client.get(f"{home}/picture/{path}").status_code == 404
     for name in ("../server.py", "..%2Fserver.py", "store.py"):
         assert client.get(f"/static/{name}").status_code == 404
+    collection.store.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "vectors"), [("triplets", True), ("triplets", False), ("pairs", True)]
+)
+def test_results_show_pictures(tmp_path, kind, vectors):
+    paths = [tmp_path / f"{row}.png" for row in range(30)]
+    for path in paths:
+        Image.new("RGB", (9, 9)).save(path)
+    collection = make_collection(
+        tmp_path / "answers.db", kind=kind, vectors=vectors, pictures=paths
+    )
+    for _ in range(40):
+        asked = collection.questions("Ann")[0]
+        a, b = asked.question.objects[-2:]
+        given = ("left" if a < b else "right") if kind == "triplets" else "same"
+        if kind == "pairs" and (a + b) % 2:
+            given = "different"
+        collection.answer("Ann", asked.id, given, 1.0)
+    client = TestClient(make_app(collection), base_url="http://127.0.0.1")
+    found = client.get(f"/results/{collection.store.results_key}")
+    assert found.text.count("data:image/webp;base64") == (44 if vectors else 24)
+    assert "img-src data:" in found.headers["content-security-policy"]
     collection.store.close()
 
 

@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from nearfar.ask.objects import picture_path, read_objects
+from nearfar.ask.objects import read_objects
 from nearfar.ask.session import is_local
 from nearfar.cli.app import app
 from nearfar.tables import TableError
+from nearfar.tables.pictures import picture_path
 
 pytest.importorskip("starlette", reason="starlette is not installed")
 

@@ -83,13 +83,22 @@ def test_files(page):
     words = [(word, part.line) for part in page.code for word in part.text.split()]
     paths = [(word, line) for word, line in words if PATH.fullmatch(word)]
     assert [(word, line) for word, line in paths if not exists(word, page)] == []
+    assert dead_links(page) == []
+
+
+def test_links_of_the_changelog():
+    assert dead_links(Page.read(ROOT / "CHANGELOG.md")) == []
+
+
+def dead_links(page: Page) -> list[tuple[str, int]]:
+    """Return links to files that do not exist, with their lines."""
     targets = [(link.text.partition("#")[0], link.line) for link in page.links]
     folder = (ROOT / page.name).parent
-    assert [
+    return [
         (target, line)
         for target, line in targets
         if "://" not in target and not (folder / target).exists()
-    ] == []
+    ]
 
 
 def exists(word: str, page: Page) -> bool:

@@ -1,18 +1,21 @@
-"""Tables in the documentation: what the results give today, with today's defaults."""
+"""Pages of the papers in the documentation: what the results give today, a reading a row."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from papers import pages, results
-from papers.methods import all_parameters
-from papers.task import tasks
-from papers.verdicts import outcomes
+from papers.cells import published
+from papers.task import PAPERS, protocol, tasks
+from papers.verdicts import headline, outcomes
 
-PAGES = list(pages.marked_pages())
+CELL = r"(\d+\.\d\d) ± (\d+\.\d\d) \("
+"""Our mean and standard deviation, before what is printed."""
 
 
 @pytest.fixture(scope="module")
@@ -20,44 +23,58 @@ def found():
     return outcomes()
 
 
-def test_the_five_learners_have_tables():
-    names = {path.stem for path in PAGES}
-    assert names >= {"boostmetric", "metricboost", "drmetric", "maxmargin", "nca"}
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_tables_are_those_of_the_stored_results(path, found):
-    text = path.read_text("utf-8")
+@pytest.mark.parametrize("paper", PAPERS)
+def test_pages_are_those_of_the_stored_results(paper, found):
+    text = pages.page_of(paper).read_text("utf-8")
+    assert f"<!-- papers: {paper} -->" in text
     assert pages.filled(text, found) == text, "Run `python -m papers report`."
 
 
-def test_shown_numbers_have_the_parameters_of_today():
-    """A changed default must not leave an old number on a page."""
-    today = {}
-    for task in tasks():
-        key = task.cell, task.variant
-        today.setdefault(key, []).append(all_parameters(task.method, task.parameters))
-    runs: dict[tuple[str, ...], dict[int, float]] = {}
-    for line in results.read():
-        if line["parameters"] in today.get((line["cell"], line["variant"]), []):
-            parameters = str(sorted(line["parameters"].items()))
-            names = ("table", "split_rule", "k", "vote", "measure", "code")
-            preparation = (str(line.get(name)) for name in names)
-            key = (line["cell"], line["variant"], parameters, *preparation)
-            runs.setdefault(key, {})[line["run"]] = line["value"]
-    valid = {f"{np.mean(list(values.values())):.1f}" for values in runs.values()}
+def test_shown_numbers_are_those_of_stored_runs_with_the_settings_of_today(found):
+    """A changed default must not leave an old number on a page without a mark."""
+    today = {task.key: results.described(task) for task in tasks()}
+    runs = defaultdict(lambda: defaultdict(dict))
+    stored = results.by_cell()
+    for key, settings in today.items():
+        for line in stored[key[0], key[2]]:
+            if results.is_current(line, settings):
+                runs[key][line["run"]] = line["value"]
+    valid = {
+        (f"{np.mean(values):.2f}", f"{np.std(values, ddof=1):.2f}")
+        for values in (list(each.values()) for each in runs.values())
+        if len(values) > 1
+    }
     shown = set()
-    for path in PAGES:
-        for match in pages.MARKED.finditer(path.read_text("utf-8")):
-            shown |= set(re.findall(r"\| (\d[\d.]*) \(", match[0]))
-    assert shown
+    for paper in PAPERS:
+        for line in pages.page_of(paper).read_text("utf-8").splitlines():
+            shown |= {tuple(each) for each in re.findall(CELL + r"[^|†]*\|", line)}
+    assert len(shown) > 200
     assert shown <= valid
 
 
-def test_only_what_is_between_the_markers_changes():
-    text = "before 1.0\n<!-- papers: drmetric T2 -->\nold 2.0\n<!-- end of papers -->\nafter 3.0\n"
-    new = pages.filled(text, {})
-    assert new.startswith("before 1.0\n<!-- papers: drmetric T2 -->\n3-NN")
+def test_rows_have_one_reading_and_no_cell_of_another(found):
+    """Of BoostMetric's first table, each number comes from runs of the reading of its row."""
+    text = pages.page_of("boostmetric").read_text("utf-8")
+    readings = set()
+    for line in re.findall(r"^\| Wine \|.*$", text, re.MULTILINE)[:2]:
+        _, reading, _, *cells = (each.strip() for each in line.strip("|").split("|"))
+        readings.add(reading)
+        own = [each for each in found.values() if each.cell.row == "Wine" and each.lines]
+        own = [each for each in own if (each.cell.table, each.reading) == ("T1", reading)]
+        means = {f"{each.mean:.2f}" for each in own}
+        assert {each.split(" ±")[0] for each in cells if "±" in each} <= means
+    assert readings == {each["boostmetric"] for each in headline(found).values()}
+
+
+def test_only_what_is_between_the_markers_changes(found):
+    text = "before 1.0\n<!-- papers: drmetric -->\nold 2.0\n<!-- end of papers -->\nafter 3.0\n"
+    first = next(iter(protocol("drmetric").READINGS))
+    key = "drmetric/T2/Glass/Euclid", first, "reference"
+    cell = next(cell for cell in published() if cell.id == key[0])
+    lines = [{"run": run, "value": value, "n": [171, 43]} for run, value in enumerate((60.0, 64.0))]
+    one = replace(found[key], cell=cell, lines=tuple(lines), word="undecided", stale=True)
+    new = pages.filled(text, {key: one})
+    assert new.startswith("before 1.0\n<!-- papers: drmetric -->\nCells are our mean")
     assert new.endswith("<!-- end of papers -->\nafter 3.0\n")
     assert "old 2.0" not in new
-    assert "| Glass | – (61.14) |" in new
+    assert f"| Glass | {first} | 2 | 62.00 ± 2.83 (61.14) ? † |" in new

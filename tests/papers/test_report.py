@@ -1,16 +1,16 @@
-"""The generated page and figure: equal to what is stored, and no other number on them."""
+"""The generated first page and its figure: equal to what is stored."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+import tomllib
 
-import numpy as np
 import pytest
 
-from papers import checking, report, results
+from papers import checking, pages, report
 from papers.__main__ import parser, seconds
 from papers.cells import published
+from papers.task import PAPERS
 from papers.verdicts import Outcome
 
 
@@ -31,33 +31,27 @@ def test_the_figure_is_the_one_that_the_results_give(written):
     assert report.FIGURE.read_text("utf-8") == written[1], "Run `python -m papers report`."
 
 
-SHARED = ("cell", "table", "split_rule", "k", "parameters", "vote", "ties")
-"""What runs have in common that readings share."""
+def test_answers_are_two_sentences_with_figures_of_the_results():
+    """No figure is typed by hand: what is left without the braces has no digit but names."""
+    for text in tomllib.loads(report.ANSWERS.read_text("utf-8")).values():
+        told = re.sub(r"{[^}]*}", "N", text)
+        assert not re.search(r"\d", re.sub(r"[A-Z]\d|-NN|T\d", "", told))
+        assert len(re.findall(r"\.(?: |$)", told)) == 2
 
 
-def test_every_number_of_the_tables_is_stored_or_printed():
-    means, settings = set(), defaultdict(lambda: defaultdict(dict))
-    confirmed = dict(results.same_code())
-    for line in results.read():
-        key = line["cell"], line["reading"], line["variant"], line.get("ties")
-        shared = repr([line.get(name) for name in SHARED])
-        for code in {line["code"], confirmed.get(line["code"], line["code"])}:
-            settings[key][code][line["run"]] = line["value"]
-            settings["of any reading"][shared + code][line["run"]] = line["value"]
-    for by_code in settings.values():
-        means |= {f"{np.mean(list(values.values())):.2f}" for values in by_code.values()}
-    printed = {f"{cell.value:.{cell.decimals}f}" for cell in published()}
-    found = re.findall(r"\| (\S+) \(([\d.]+)\)", report.PAGE.read_text("utf-8"))
-    assert len(found) > 300
-    assert {ours for ours, _ in found} - means == {"–"}
-    assert {theirs for _, theirs in found} <= printed
-
-
-def test_every_point_of_the_figure_is_on_the_page():
+def test_the_first_screen_has_answers_the_figure_and_the_counts(written):
     page = report.PAGE.read_text("utf-8")
+    places = [page.index(each) for each in ("## An answer", "figures/ours-", "## Counts")]
+    assert places == sorted(places)
+    assert len(page.splitlines()) < 150
+    assert all(f"/{pages.page_of(paper).name})** (" in page for paper in PAPERS)
+
+
+def test_every_point_of_the_figure_is_on_a_page():
+    told = "".join(pages.page_of(paper).read_text("utf-8") for paper in PAPERS)
     points = re.findall(r": ([\d.]+), printed", report.FIGURE.read_text("utf-8"))
-    assert points
-    assert all(f"| {value} (" in page for value in points)
+    assert len(points) > 300
+    assert [value for value in points if f"| {value} ±" not in told] == []
 
 
 def test_explain_says_what_is_known():
@@ -88,14 +82,11 @@ def test_the_command_line(capsys):
     assert parser().parse_args(["run", "--budget", "5m"]).budget == 300
 
 
-def test_the_page_says_why_a_protocol_is_unknown_and_what_is_stale():
+def test_the_counts_are_those_of_the_verdicts():
     cell = next(cell for cell in published() if cell.id == "boostmetric/T1/Wine/BoostMetric")
     line = {"run": 0, "split": "", "value": 3.5, "n": [125, 53], "seconds": 1, "machine": "m"}
     line |= {"commit": "c", "versions": {"nearfar": "1"}}
-    why = "Euclid is 5.00, printed 26.23"
-    outcome = Outcome(cell, "B1", "paper", (line,), True, "protocol unknown", why)
-    page = report.text({(cell.id, "B1", "paper"): outcome})
-    assert f"| T1 | Wine | B1 | {why} |" in page
-    assert "| 3.50 (2.64) · † |" in page
-    assert "| boostmetric | own, as printed | 32 | 32 | 1 | 0 | 0 | 0 | 0 | 1 |" in page
-    assert "1 runs of one thread" in page
+    outcome = Outcome(cell, "B1", "paper", (line,), True, "worse")
+    page = "\n".join(report.counted({(cell.id, "B1", "paper"): outcome}))
+    assert "| boostmetric | own, as printed | 20 | 1 | 0 | 0 | 0 | 1 | 0 | 0 |" in page
+    assert "| **all** | own, as printed |  | 1 | 0 | 0 | 0 | 1 | 0 | 0 |" in page

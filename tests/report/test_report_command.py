@@ -7,6 +7,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits, load_iris, load_wine
 from typer.testing import CliRunner
 
@@ -143,6 +144,36 @@ class TestCommand:
         run("digits.npz", *options, "--out", "images.html")
         assert "data:image/png;base64" in (tmp_path / "images.html").read_text()
 
+    @pytest.mark.usefixtures("plain_figures")
+    def test_pictures(self, run, tmp_path):
+        X, y = load_iris(return_X_y=True)
+        (tmp_path / "pictures").mkdir()
+        for row in range(0, 150, 3):
+            Image.new("RGB", (9, 9)).save(tmp_path / "pictures" / f"{row}.png")
+        table = pl.DataFrame(X[::3], schema=list("abcd")).with_columns(
+            pl.Series("y", y[::3]),
+            pl.Series("row", range(0, 150, 3)),
+            pl.Series("file", [f"pictures/{row}.png" for row in range(0, 150, 3)]),
+        )
+        table.write_csv("iris.csv")
+        options = ["--label", "y", "--method", "lda", "--folds", 2]
+        run("iris.csv", *options, "--drop", "row", "--image", "file")
+        assert (tmp_path / "iris.html").read_text().count("data:image/webp;base64") == 44
+        assert Metric.load("iris-metric.safetensors").feature_names == tuple("abcd")
+        named = ["--drop", "file", "--id", "row"]
+        run("iris.csv", *options, *named, "--pictures", "pictures", "--out", "named.html")
+        assert (tmp_path / "named.html").read_text().count("data:image/webp;base64") == 44
+        assert Metric.load("named-metric.safetensors").feature_names == tuple("abcd")
+        (tmp_path / "pictures" / "30.png").unlink()
+        for wrong, message in (
+            (["--image", "file"], "no picture 'pictures/30.png'"),
+            ([*named, "--pictures", "pictures"], "no picture '30'"),
+            ([*named, "--pictures", "none"], "no folder none"),
+            (["--pictures", "pictures"], "names of pictures with --id, or --image"),
+        ):
+            found = run("iris.csv", *options, *wrong, code=2)
+            assert message in " ".join(found.stderr.split())
+
     @pytest.mark.slow
     def test_texts(self, run, tmp_path):
         X, y = load_wine(return_X_y=True)
@@ -184,6 +215,7 @@ class TestCommand:
             (["--out", "report.pdf"], ".html"),
             (["--out", "no/report.html"], "no folder"),
             (["--method", "magic"], "no method"),
+            (["--image", "file"], "Only tables"),
         ],
     )
     def test_errors(self, run, options, message):

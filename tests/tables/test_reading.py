@@ -50,6 +50,41 @@ def test_names_and_texts(folder):
     assert rows.y is None
 
 
+def test_pictures_of_rows(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("in/a.png", "in/b.jpg", "c.png"):
+        (tmp_path / name).touch()
+    frame = pl.DataFrame(
+        {
+            "name": ["a", "b", "x", "y"],
+            "file": ["in/a.png", "in/b.jpg", None, "c.png"],
+            "size": [1.0, 2.0, 3.0, 4.0],
+            "kind": ["k", None, "l", "k"],
+        }
+    )
+    frame.write_csv(tmp_path / "table.csv")
+    base = tmp_path.resolve()
+    expected = [base / "in/a.png", None, base / "c.png"]
+    rules = {"label": "kind", "drop": ["name"], "image": "file"}
+    table = read_table(tmp_path / "table.csv", **rules)  # the row without a label is left out
+    assert table.pictures == expected
+    assert table.feature_names == ("size",)
+    assert table.take(np.array([2, 0])).pictures == [expected[2], expected[0]]
+    assert read_table(frame, **rules, pictures=tmp_path).pictures == expected
+    named = read_table(frame[:2], ids="name", drop=["kind", "file"], pictures=tmp_path / "in")
+    assert named.pictures == [base / "in/a.png", base / "in/b.jpg"]
+    with pytest.raises(TableError, match=r"no picture 'in/a\.png'"):
+        read_table(tmp_path / "table.csv", **rules, pictures=tmp_path / "in")
+    outside = frame.with_columns(file=pl.lit("../c.png"))
+    with pytest.raises(TableError, match="outside the folder"):
+        read_table(outside, **rules, pictures=tmp_path / "in")
+    long = frame.with_columns(file=pl.lit("x" * 5000))
+    with pytest.raises(TableError, match="no picture 'xxx"):
+        read_table(long, **rules, pictures=tmp_path)
+    with pytest.raises(TableError, match="no named columns"):
+        read_table(np.eye(3), pictures=tmp_path)
+
+
 def test_another_array_has_the_labels(folder, iris):
     np.testing.assert_array_equal(read_rows("both.npz", label="other").labels, iris[1] % 2)
 

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 
 from nearfar.ask.collection import Objects
-from nearfar.ask.server import PICTURES
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.tables.errors import TableError
 from nearfar.tables.formats import TABLES, column_names, kind_of, read_frame
 from nearfar.tables.labels import words
+from nearfar.tables.pictures import PICTURES, picture_path, pictures_named
 from nearfar.tables.reader import named_columns, require_columns
 from nearfar.tables.reading import read_rows, row_names
 
@@ -130,30 +130,6 @@ def _from_folder(
         )
     require_columns(vectors, column_names(vectors), [ids])
     rows = read_rows(str(vectors), ids=ids, drop=drop)
-    by_name = {key: file for file in files for key in (file.name, file.stem)}
     names = rows.ids or []
-    missing = next((name for name in names if name not in by_name), None)
-    if missing is not None:
-        raise TableError(f"{vectors} names {missing!r}, which is no picture in {folder}.")
-    pictures = [picture_path(base, by_name[name].name) for name in names]
+    pictures = pictures_named(folder, names)
     return Objects(names, rows.X, rows.feature_names, pictures=pictures)
-
-
-def picture_path(base: Path, name: str) -> Path:
-    """Return the path of a picture inside a folder, or raise TableError.
-
-    Parameters
-    ----------
-    base : Path
-        The folder, resolved.
-    name : str
-        Path from there; links are followed before it is checked.
-    """
-    path = (base / name).resolve()
-    if not path.is_relative_to(base):
-        raise TableError(f"{name!r} is outside the folder of pictures {base}.")
-    if path.suffix.lower() not in PICTURES:
-        raise TableError(f"{name!r} is not a picture: {', '.join(PICTURES)}.")
-    if not path.is_file():
-        raise TableError(f"There is no picture {name!r} in {base}.")
-    return path

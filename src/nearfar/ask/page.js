@@ -21,6 +21,9 @@ function element(tag, text, className) {
 
 function picture(object) {
   const image = new Image();
+  image.addEventListener("load", () => {
+    image.style.setProperty("--ratio", image.naturalWidth / image.naturalHeight);
+  });
   image.src = `${address}/picture/${object.number}`;
   image.alt = object.name;
   return image;
@@ -28,7 +31,10 @@ function picture(object) {
 
 function fill(place, object) {
   const parts = [];
-  if (object.picture) parts.push(picture(object));
+  if (object.picture) {
+    parts.push(element("span", undefined, "picture"));
+    parts[0].append(picture(object));
+  }
   if (object.text !== undefined) parts.push(element("span", object.text, "text"));
   if (object.card) {
     const table = element("table", undefined, "card");
@@ -124,10 +130,11 @@ async function load() {
   state.answered = found.answered;
   const shown = state.queue[0];
   state.queue = found.questions;
-  find("progress").textContent = found.progress;
-  find("results").hidden = found.results === null;
-  if (found.results !== null) find("results").href = found.results;
-  find("count").textContent = countOf(found.answered, found.answered_by_all);
+  const { results } = found;
+  find("count").textContent = countOf(found.answered, results ? results.answers : found.answered);
+  find("progress").textContent = results ? results.progress : "";
+  find("results").hidden = !results;
+  if (results) find("results").href = results.address;
   if (!shown || shown.id !== state.queue[0].id) show();
   else busy(false);
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,14 +13,30 @@ from sklearn.exceptions import ConvergenceWarning
 from nearfar.ask.chooser import Chooser
 from nearfar.ask.collection import Collection
 from nearfar.ask.progress import LATELY, Person, Progress, learning_curve, measure, people
+from nearfar.comparison.compared_methods import STANDARDISED, baseline_metrics
 from nearfar.learners.boosting import BoostMetric
 from nearfar.learners.classic import ITML
 from nearfar.metrics.metric import Metric
+from nearfar.neighbors import kneighbors
 from nearfar.plots import before_and_after, importances, projections
 from nearfar.plots.canvas import METHOD_PALETTE, one_axes
-from nearfar.report.blocks import Block, Figure, Figures, Section, Table, Text
+from nearfar.report.blocks import (
+    Block,
+    Figure,
+    Figures,
+    Neighbor,
+    Queries,
+    Query,
+    Section,
+    Table,
+    Text,
+    shortened,
+)
 from nearfar.report.figures import svgs
+from nearfar.report.neighbor_section import N_NEIGHBORS, N_QUERIES
 from nearfar.report.page import render_page
+from nearfar.report.thumbnails import thumbnail
+from nearfar.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +50,7 @@ def results_page(collection: Collection) -> str:
     chooser = collection.snapshot()
     progress = measure(chooser)
     sections = [Section("Agreement", "agreement", _agreement(chooser, progress))]
-    sections += _map(collection, chooser)
+    sections += _learned(collection, chooser)
     sections.append(Section("People", "people", [_people(people(chooser))]))
     name = collection.store.path.stem
     return render_page(
@@ -83,14 +101,16 @@ def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
     return [table, Text(lines), Figures([Figure(svg, caption) for svg in curve])]
 
 
-def _map(collection: Collection, chooser: Chooser) -> list[Section]:
+def _learned(collection: Collection, chooser: Chooser) -> list[Section]:
     X = collection.objects.X
     if X is None:
         P = chooser.model.coordinates()
         drawn = svgs(lambda: projections(Metric.identity(P.shape[1]), P), "Map of objects", "map")
         caption = "Objects by their answers alone; near objects were judged alike."
         figures = Figures([Figure(svg, caption) for svg in drawn])
-        return [Section("Map", "map", [figures])]
+        by_answers = {"By the answers": Metric.identity(P.shape[1])}
+        neighbours = _neighbors(collection, chooser, by_answers, P)
+        return [Section("Map", "map", [figures]), neighbours]
     metric = learned_metric(collection, chooser)
     if metric is None:
         few = f"The map and the features are shown from {_FEWEST_TO_LEARN} answers on."
@@ -100,10 +120,40 @@ def _map(collection: Collection, chooser: Chooser) -> list[Section]:
     bars = svgs(lambda: importances(metric, X), "Importance of features", "features")
     caption = "Share of each feature in the learned distance."
     matter = Figures([Figure(svg, caption) for svg in bars])
+    before = baseline_metrics(X)[STANDARDISED]
     return [
         Section("Map", "map", [figures]),
+        _neighbors(collection, chooser, {STANDARDISED: before, "Learned": metric}, X),
         Section("Features that matter", "features", [matter]),
     ]
+
+
+def _neighbors(
+    collection: Collection, chooser: Chooser, metrics: dict[str, Metric], X: Floats
+) -> Section:
+    """Return the objects that were asked about most, with their nearest objects."""
+    objects = collection.objects
+    asked = Counter(judged.question.objects[0] for judged in chooser.judgements)
+    rows = [row for row, _ in asked.most_common(N_QUERIES)]
+    n_neighbors = min(N_NEIGHBORS, len(objects) - 1)
+
+    @cache
+    def shown(row: int) -> Neighbor:
+        text = objects.names[row] if objects.texts is None else shortened(objects.texts[row])
+        return Neighbor(text, "" if objects.pictures is None else thumbnail(objects.pictures[row]))
+
+    nearest = {
+        name: kneighbors(metric, X, rows=rows, n_neighbors=n_neighbors)[1].tolist()
+        for name, metric in metrics.items()
+    }
+    queries = []
+    for n, row in enumerate(rows):
+        found = {name: [shown(other) for other in near[n]] for name, near in nearest.items()}
+        queries.append(Query(shown(row).text, found, shown(row).image))
+    text = "No answers yet."
+    if rows:
+        text = "The objects that were asked about most, with those that are nearest."
+    return Section("Nearest objects", "neighbours", [Text([text]), Queries(queries)])
 
 
 def learned_metric(collection: Collection, chooser: Chooser) -> Metric | None:

@@ -1,10 +1,11 @@
 """The web server: the page, its questions and answers, and the page of results.
 
-Every address has a secret key: one for each person, and one for results. Only if the server listens
-on this machine alone does "/" lead to the first person's page. Requests are small and few kinds;
-larger ones are refused before they are read. Pictures are served by number, from paths that were
-resolved and checked before the server started. Texts reach the page as JSON and are inserted as
-text; the pages allow no script but their own, and no other origin.
+Every address has a secret key: one for each person, and one for results. A person's key shows their
+questions and their own count of answers: what others answered, and what is learned, could influence
+them. Only if the server listens on this machine alone does "/" lead to the first person's page.
+Requests are small and few kinds; larger ones are refused before they are read. Pictures are served
+by number, from paths that were resolved and checked before the server started. Texts reach the page
+as JSON and are inserted as text; the pages allow no script but their own, and no other origin.
 """
 
 from __future__ import annotations
@@ -39,19 +40,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nearfar.ask.collection import Collection
 from nearfar.ask.results import results_page
 from nearfar.ask.store import StoreError, StoreUnavailableError
+from nearfar.tables.pictures import PICTURES
 from nearfar.typing import Json
 
 LARGEST_BODY, LONGEST_ADDRESS = 2048, 256
 """Several times what the page sends."""
 LOOPBACK = ("127.0.0.1", "localhost")
-PICTURES = {
-    ".avif": "image/avif",
-    ".gif": "image/gif",
-    ".jpeg": "image/jpeg",
-    ".jpg": "image/jpeg",
-    ".png": "image/png",
-    ".webp": "image/webp",
-}
 _FOLDER = Path(__file__).parent
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript"}
 _POLICY = (
@@ -66,7 +60,12 @@ _HEADERS = {
 }
 
 
-def make_app(collection: Collection, *, hosts: Sequence[str] | None = LOOPBACK) -> Starlette:
+def make_app(
+    collection: Collection,
+    *,
+    hosts: Sequence[str] | None = LOOPBACK,
+    show_results: bool = False,
+) -> Starlette:
     """Return the web application of a collection.
 
     Parameters
@@ -75,8 +74,10 @@ def make_app(collection: Collection, *, hosts: Sequence[str] | None = LOOPBACK) 
     hosts : sequence of str or None
         Names under which the server may be asked. By default those of this machine alone, and "/"
         leads to the first person's page. None allows every name, and then "/" leads nowhere.
+    show_results : bool, default=False
+        Whether people see the number of all answers, the agreement, and a link to the results.
     """
-    pages = _Pages(collection, local=hosts is not None)
+    pages = _Pages(collection, local=hosts is not None, show_results=show_results)
     routes = [
         Route("/", pages.start),
         Route("/static/{name}", pages.static),
@@ -100,8 +101,8 @@ def make_app(collection: Collection, *, hosts: Sequence[str] | None = LOOPBACK) 
 class _Pages:
     """What the server answers to."""
 
-    def __init__(self, collection: Collection, *, local: bool) -> None:
-        self.collection, self.local = collection, local
+    def __init__(self, collection: Collection, *, local: bool, show_results: bool) -> None:
+        self.collection, self.local, self.show_results = collection, local, show_results
         self.people = {key: name for name, key in collection.store.people().items()}
         self.kind, self.results_key = collection.store.kind, collection.store.results_key
 
@@ -131,25 +132,29 @@ class _Pages:
         return _plain((_FOLDER / "page.html").read_text(encoding="utf-8"), "text/html")
 
     async def questions(self, request: Request) -> Response:
-        """Give the question to show, the next one, and where the collection stands."""
+        """Give the question to show, the next one, and the number of answers so far."""
         collection, person = self.collection, self._person(request)
 
         def content() -> dict[str, Json]:
-            progress, judged = collection.progress, collection.chooser.judgements
-            show = collection.objects.shown
+            judged, show = collection.chooser.judgements, collection.objects.shown
             questions: list[Json] = [
                 {"id": asked.id, "objects": [show(number) for number in asked.question.objects]}
                 for asked in collection.questions(person)
             ]
+            results: Json = None
+            if self.show_results:
+                results = {
+                    "answers": len(judged),
+                    "progress": collection.progress.standing,
+                    "address": f"/results/{self.results_key}",
+                }
             return {
                 "kind": self.kind,
                 "person": person,
                 "questions": questions,
                 "answered": sum(each.person == person for each in judged),
-                "answered_by_all": len(judged),
                 "last": collection.store.last_answer(person),
-                "progress": progress.standing,
-                "results": f"/results/{self.results_key}" if self.local else None,
+                "results": results,
             }
 
         document = await run_in_threadpool(content)

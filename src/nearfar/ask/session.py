@@ -72,7 +72,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    collection: Collection, host: str, port: int, *, browser: bool, say: Callable[[str], None]
+    collection: Collection,
+    host: str,
+    port: int,
+    *,
+    show_results: bool,
+    browser: bool,
+    say: Callable[[str], None],
 ) -> None:
     """Serve the page until interrupted.
 
@@ -81,6 +87,8 @@ def serve(
     collection : Collection
     host, port : str, int
         Where to listen. Without a link the page opens only at the usual local address.
+    show_results : bool
+        Whether people see the results; see `make_app`.
     browser : bool
         Whether to open the page.
     say : callable
@@ -89,10 +97,11 @@ def serve(
     listening, local = listen(host, port), is_local(host)
     try:
         from nearfar.ask.connections import server_of
-        from nearfar.ask.server import make_app
+        from nearfar.ask.server import LOOPBACK, make_app
     except ImportError as error:
         raise ImportError('The page needs a server: pip install "nearfar[ask]".') from error
-    app = make_app(collection) if local else make_app(collection, hosts=None)
+    hosts = LOOPBACK if local else None
+    app = make_app(collection, hosts=hosts, show_results=show_results)
     host, port = listening.getsockname()[:2]
     base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     people = collection.store.people()

@@ -39,7 +39,7 @@ def ask(
     ] = "",
     *,
     ids: options.Id = None,
-    image: Annotated[str | None, typer.Option(help="Column with paths of pictures.")] = None,
+    image: options.Image = None,
     text: Annotated[str | None, typer.Option(help="Column with texts to show.")] = None,
     pictures: Annotated[
         Path | None,
@@ -85,6 +85,14 @@ def ask(
         str, typer.Option(help="Address to listen on; at others than 127.0.0.1 links are needed.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8765,
+    show_results: Annotated[
+        bool,
+        typer.Option(
+            "--show-results",
+            help="Show people how well the answers agree, and a link to the results. This can "
+            "influence what they answer.",
+        ),
+    ] = False,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     seed: options.Seed = 0,
 ) -> None:
@@ -113,7 +121,7 @@ def ask(
             judged = replay_answers(collection, replay, names, answers)
             say(f"{answers} answers from {replay}, {judged} of them to random questions.")
         else:
-            serve(collection, host, port, browser=browser, say=say)
+            serve(collection, host, port, show_results=show_results, browser=browser, say=say)
         say(str(collection.progress))
         for rater in collection.people:
             if rater.notes:

@@ -120,6 +120,14 @@ FreeText = Annotated[
     ),
 ]
 Title = Annotated[str | None, typer.Option(help="Heading of the report [default: SOURCE].")]
+Image = Annotated[str | None, typer.Option(help="Column with paths of pictures.")]
+Pictures = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder of the pictures [default: the table's]; without --image, --id names them.",
+    ),
+]
 Show = Annotated[str | None, typer.Option(help="Column to show for each row.")]
 ShowOrText = Annotated[
     str | None, typer.Option("--show", "--text", help="Column to show for each row.")
@@ -283,6 +291,8 @@ class SupervisedInput:
         *,
         numbers: bool | None = None,
         show: str | None = None,
+        image: str | None = None,
+        pictures: Path | None = None,
         metric: LearnedMetric | None = None,
     ) -> Table:
         """Read the rows, and their labels, triplets or pairs.
@@ -293,6 +303,8 @@ class SupervisedInput:
             Whether labels are numbers, not classes, if no option says so.
         show : str, optional
             Column to show for each row.
+        image, pictures : str, Path, optional
+            Column with paths of pictures, and their folder.
         metric : Metric, optional
             The metric whose features are wanted.
         """
@@ -309,6 +321,8 @@ class SupervisedInput:
                 categorical=self.categorical,
                 text=self.text,
                 show=show,
+                image=image,
+                pictures=pictures,
                 impute=self.impute is Imputation.auto,
                 numbers=numbers if self.numbers is None else self.numbers,
                 metric=metric,

@@ -31,6 +31,8 @@ def report(
     *,
     title: options.Title = None,
     show: options.Show = None,
+    image: options.Image = None,
+    pictures: options.Pictures = None,
     image_shape: options.ImageShape = None,
     method: options.Method = None,
     metric: options.GivenMetric = None,
@@ -56,7 +58,9 @@ def report(
     limit = parse_seconds(budget)
     choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)
-    table = data.read(numbers=choice.numbers, show=show, metric=given)
+    table = data.read(
+        numbers=choice.numbers, show=show, image=image, pictures=pictures, metric=given
+    )
     choice.check(table.kind)
     page: dict[str, Any] = {"title": title or "", "command": command_line(context)}
     page["image_shape"] = parse_image_shape(image_shape, table.X.shape[1])

@@ -86,9 +86,7 @@ class MapLearner(MetricLearner):
         if isinstance(start, Metric) and (len(start.parts) == 1 or not self.local_metrics):
             L = given_map(start, data, n_components)
             L = L * np.sqrt(unit)
-        elif start in ("lda", "random") or (
-            start == "auto" and prefers_lda(n_components, data)
-        ):
+        elif start in ("lda", "random") or (start == "auto" and prefers_lda(n_components, data)):
             L = named_map(start, Z, data, n_components)
             share = len(L) / max(1, int(np.count_nonzero(column_ranges(Z))))
             return np.asarray(L * share**0.25 / np.sqrt(np.linalg.norm(L @ L.T)))
@@ -102,7 +100,7 @@ class MapLearner(MetricLearner):
                 L = L[varying] / varying.sum() ** 0.25
         if n_components is None or n_components >= len(L):
             return L
-        return principal_axes(L, Z)[: n_components]
+        return principal_axes(L, Z)[:n_components]
 
     def _keeps_outside(self) -> bool:
         """Whether the first map stays where points do not differ; a penalty makes it vanish."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,8 @@ class Study:
         The learner fitted to all rows, for the plot of its history.
     feature_names, ids, texts : sequence of str, optional
         Names of the features; ids and texts of the rows.
+    pictures : sequence of Path or None, optional
+        A picture of each row.
     image_shape : tuple of int, optional
         Height and width (and channels), if the rows are images.
     metric_file : str, optional
@@ -119,6 +122,7 @@ class Study:
     feature_names: Sequence[str] | None = None
     ids: Sequence[str] | None = None
     texts: Sequence[str] | None = None
+    pictures: Sequence[Path | None] | None = None
     image_shape: tuple[int, ...] | None = None
     metric_file: str | None = None
     random_state: int = 0

@@ -42,6 +42,7 @@ from nearfar.tables.judgements import (
     read_triplets,
 )
 from nearfar.tables.labels import labels_or_nothing, read_labels, words
+from nearfar.tables.pictures import pictures_named
 from nearfar.tables.reader import ColumnChoice, Source, columns_named, listed, named_columns
 from nearfar.tables.table import Table
 from nearfar.typing import Array, Floats
@@ -60,6 +61,8 @@ def read_table(
     categorical: Sequence[str] | None = None,
     text: Sequence[str] | None = None,
     show: str | None = None,
+    image: str | None = None,
+    pictures: str | PathLike[str] | None = None,
     impute: bool = True,
     numbers: bool | None = None,
     metric: Metric | None = None,
@@ -93,6 +96,11 @@ def read_table(
         Columns to leave out, and columns that are numbers, categories or free text.
     show : str, optional
         Column to show for each row.
+    image : str, optional
+        Column with paths of pictures, for reports.
+    pictures : path, optional
+        Folder of the pictures, by default that of the table. Without `image`, the names of the
+        pictures are those of the rows.
     impute : bool, default=True
         Whether missing values are filled in; otherwise they are errors.
     numbers : bool, optional
@@ -136,7 +144,7 @@ def read_table(
     with collecting_notes() as notes:
         where = as_source(source, name)
         if isinstance(where, np.ndarray):
-            if drop or numeric or categorical or text or ids or show:
+            if drop or numeric or categorical or text or ids or show or image or pictures:
                 raise TableError("An array has no named columns; give a frame to name columns.")
             if label is not None:
                 refuse_missing(label, option("label"))
@@ -149,13 +157,15 @@ def read_table(
             elif not (isinstance(label, str | None) and isinstance(group, str | None)):
                 raise TableError(f"Labels and groups of {where} are columns; give their names.")
             if label is None:
-                check_vectors(where, judgements, kind, left_out=(ids, group), drop=drop)
+                check_vectors(where, judgements, kind, left_out=(ids, group, image), drop=drop)
             table = read_rows(
                 where,
                 label=label,
                 ids=ids,
                 group=group,
                 text=show,
+                image=image,
+                pictures=None if pictures is None else Path(pictures),
                 metric=metric,
                 rules=ColumnRules(drop, numeric, categorical, impute, text),
                 labelled=required and judgements is None,
@@ -217,6 +227,8 @@ def read_rows(
     ids: str | None = None,
     group: str | None = None,
     text: str | None = None,
+    image: str | None = None,
+    pictures: Path | None = None,
     metric: Metric | None = None,
     rules: ColumnRules | None = None,
     labelled: bool = False,
@@ -233,6 +245,8 @@ def read_rows(
     label, ids, group, text : str, optional
         Columns with labels, names, groups and texts of the rows. In an .npz file `label` is an
         array ("y" by default), for an .npy file it is the path of another; `group` likewise.
+    image, pictures : str, Path, optional
+        Column with paths of pictures, and their folder; as for `read_table`.
     drop : sequence of str, optional
         Columns to leave out.
     rules : ColumnRules, optional
@@ -251,7 +265,7 @@ def read_rows(
     path = Path(source) if isinstance(source, str) else source
     rules = rules or ColumnRules(drop)
     if kind_of(path) not in TABLES:
-        if rules.given or ids or text:
+        if rules.given or ids or text or image or pictures:
             raise TableError(f"Only tables ({', '.join(TABLES)}) have columns; {source} does not.")
         assert isinstance(path, Path)
         table = _without_columns(path, label, group, metric)
@@ -261,7 +275,9 @@ def read_rows(
     if labelled and label is None:
         columns = listed(column_names(path))
         raise TableError(f"Name the column of labels with {option('label')}; {path} has {columns}.")
-    others = tuple(dict.fromkeys(name for name in (label, ids, group, text) if name is not None))
+    others = tuple(
+        dict.fromkeys(name for name in (label, ids, group, text, image) if name is not None)
+    )
     skipped = label if skip_unlabelled else None
     prepared = prepare(path, others, rules, metric, label=skipped, shown=text)
     X, frame = prepared.X, prepared.others
@@ -273,6 +289,21 @@ def read_rows(
         y = read_labels(frame[label], path, numeric=numeric)
     elif label is not None:
         y = labels_or_nothing(frame[label], path)
+    names = None if ids is None else row_names(frame[ids], path)
+    shown: list[Path | None] | None = None
+    if image is not None:
+        folder = pictures or (path.parent if isinstance(path, Path) else Path())
+        cells = words(frame[image]).to_list()
+        given = [cell for cell in cells if cell]
+        found = dict(zip(given, pictures_named(folder, given), strict=True))
+        shown = [found.get(cell) for cell in cells]
+    elif pictures is not None:
+        if names is None:
+            raise TableError(
+                f"Name the column of {path} that has the names of pictures with {option('id')}, "
+                f"or {option('image')}."
+            )
+        shown = [*pictures_named(pictures, names)]
     numbers = y is not None and y.dtype.kind == "f"
     leaking = () if y is None or metric is not None or numbers else warn_of_leakage(prepared, y)
     table = Table(
@@ -280,8 +311,9 @@ def read_rows(
         X,
         y,
         prepared.feature_names,
-        None if ids is None else row_names(frame[ids], path),
+        names,
         None if text is None else words(frame[text]).to_list(),
+        shown,
         prepared.columns,
         places=prepared.places,
         cells=prepared.cells,

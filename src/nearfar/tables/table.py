@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -37,6 +38,8 @@ class Table:
         Names of the rows.
     texts : list of str or None
         What to show for the rows.
+    pictures : list of Path or None
+        A picture of each row; None where there is none.
     columns : Columns or None
         What the columns of the table became; None if all of them are numbers.
     cells : polars.DataFrame or None
@@ -67,6 +70,7 @@ class Table:
     feature_names: tuple[str, ...] | None = None
     ids: list[str] | None = None
     texts: list[str] | None = None
+    pictures: list[Path | None] | None = None
     columns: Columns | None = None
     groups: Ints | None = None
     places: Ints | None = None
@@ -139,6 +143,7 @@ class Table:
             supervision=None if self.y is None else self.y[rows],
             ids=self.ids and [self.ids[row] for row in rows],
             texts=self.texts and [self.texts[row] for row in rows],
+            pictures=self.pictures and [self.pictures[row] for row in rows],
             groups=None if self.groups is None else checked_groups(self.groups[rows], len(rows)),
             places=whole[rows],
             cells=None if self.cells is None else self.cells[rows],

@@ -213,6 +213,7 @@ def describe_table(table: Table, **subject: Any) -> Study:
         feature_names=table.feature_names,
         ids=table.ids,
         texts=table.texts,
+        pictures=table.pictures,
         notes=() if table.columns is None else [("Columns", str(table.columns))],
         row_numbers=table.places,
         source=shown_name(table.source) if kind_of(path) in FORMATS else "",

@@ -62,6 +62,17 @@ def test_each_printed_iteration_equals_loops(labelled_problem, v):
         np.testing.assert_allclose(metric.matrix, M, atol=1e-7 * np.abs(M).max())
 
 
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+def test_bisection_and_newton_find_the_same_steps(labelled_problem, loss):
+    X, _, triplets = labelled_problem
+    newton, bisection = (
+        BoostMetric(max_iter=6, loss=loss, line_search=name).fit(X, triplets)
+        for name in ("newton", "bisection")
+    )
+    np.testing.assert_allclose(bisection.weights_, newton.weights_, rtol=1e-7)
+    np.testing.assert_allclose(bisection.metric_.matrix, newton.metric_.matrix, rtol=1e-6)
+
+
 def test_agrees_with_brute_force_from_a_prior(labelled_problem):
     X, _, triplets = labelled_problem
     prior = Metric(np.diag(np.arange(1.0, X.shape[1] + 1)))

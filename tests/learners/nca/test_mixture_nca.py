@@ -130,6 +130,19 @@ class TestMixture:
         last = reference.printed_run(Z, y, start[:1], np.zeros((1, 4)), n_iter=5, eta=0.0)[-1]
         np.testing.assert_allclose(one.metric_.matrix, last.Ms[0], atol=1e-9)
 
+    def test_matrices_as_printed_are_cut_to_their_leading_axes(self):
+        X, y, _ = points_with_a_single(4)
+        settings = {"variant": "paper", "scale": None, "max_iter": 5}
+        learners = MixtureNCA(n_metrics=2, random_state=0, **settings), SparseNCA(**settings)
+        for learner in learners:
+            whole = [metric.matrix for metric in learner.fit(X, y).metric_.parts]
+            learner.set_params(n_components=2).fit(X, y)
+            for M, part in zip(whole, learner.metric_.parts, strict=True):
+                values, axes = np.linalg.eigh(M)
+                assert len(part.L) == 2
+                expected = (axes[:, 1:] * values[1:]) @ axes[:, 1:].T
+                np.testing.assert_allclose(part.matrix, expected, atol=1e-10)
+
     @pytest.mark.skipif(
         not Path(os.environ.get("NEARFAR_DATA", ""), "vehicle.npz").is_file(),
         reason="NEARFAR_DATA does not name a folder with vehicle.npz",

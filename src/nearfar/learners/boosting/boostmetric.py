@@ -16,9 +16,10 @@ Where nearfar departs from the paper, and why:
 
 - v is relative, v = penalty * lambda_max at the first weights: the paper's absolute v changes
   meaning with the units of X.
-- The step (8) is found by safeguarded Newton, which the paper mentions, in a tenth of the
-  evaluations of bisection (Algorithm 1; ``line_search="bisection"``). It is capped at 50 / lambda_max. If every H_r >= v there is no root: the boosting then ends with
-  the capped step, as that term alone satisfies every triplet.
+- The step (8) is found by safeguarded Newton, which the paper mentions, with a tenth of the
+  evaluations of bisection (Algorithm 1; ``line_search="bisection"``). It is capped at
+  50 / lambda_max. If every H_r >= v there is no root: the boosting then ends with the capped step,
+  as that term alone satisfies every triplet.
 - The test lambda_max <= v has a tolerance; the strict one stalls.
 - (P0) is unbounded below where v is less than the largest margin that a trace-one M can give to
   all triplets, as it is at v = 1e-7 whenever some M satisfies them all. Then the number of
