@@ -12,6 +12,7 @@ from math import ceil
 
 import numpy as np
 
+from papers import results
 from papers.runner import FIRST_RUNS
 from papers.task import Folds, OtherSplit, PerClass, RandomSplit, Task
 from papers.verdicts import (
@@ -38,10 +39,17 @@ def deciding(tasks: Iterable[Task], found: dict[Key, Outcome]) -> list[tuple[Tas
     """
     told = {(paper, name) for each in headline(found).values() for paper, name in each.items()}
     waiting = []
+    seen: set[str] = set()
     for task in tasks:
         outcome = found.get(task.key)
         if outcome is None or not outcome.lines or (outcome.cell.paper, task.reading) not in told:
             continue
+        # Readings that differ elsewhere share their runs.
+        today = results.described(task)
+        name = results.digest({key: today[key] for key in today if key != "reading"})
+        if name in seen:
+            continue
+        seen.add(name)
         done = {line["run"] for line in outcome.lines}
         runs = [run for run in range(wanted(task, outcome)) if run not in done]
         seconds = float(np.median([line["seconds"] for line in outcome.lines]))
