@@ -63,8 +63,7 @@ def wanted(task: Task, outcome: Outcome) -> int:
     A run is a fold where the paper cross-validates.
     """
     cell, n = outcome.cell, len(outcome.lines)
-    folds = task.split.number if isinstance(task.split, Folds) else 1
-    least = min(max((printed_runs(cell) or 0) * folds, FIRST_RUNS), task.runs)
+    least = min(max(printed_runs(cell) or 0, FIRST_RUNS), task.runs)
     if outcome.stale or n < least:
         return least
     word = compared(outcome) if cell.method in BASELINES[cell.paper] else outcome.word
