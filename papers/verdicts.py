@@ -64,7 +64,7 @@ BASELINE_LEVEL = 0.01
 """Of the baselines of a table, one or two would miss by chance alone at 5 %."""
 LEAST_BOUND, MOST_BOUND = 0.5, 2.0
 CAPPED = 9.0
-"""The most that a squared standardised difference counts where a reading is chosen."""
+"""The most that a squared difference counts where a reading is chosen, in units of the bound."""
 
 Key = tuple[str, str, str]
 
@@ -309,15 +309,17 @@ def single(found: Mapping[Key, Outcome], paper: str) -> str:
     """Return the reading of a whole paper that is nearest to the own method's printed numbers.
 
     Of the readings with results for all cells that the literal one has, it is the one with the
-    smallest mean squared standardised difference, each capped; of equal ones the first. It is
-    chosen by the results that it explains: it says what may have been run, not what the text says.
+    smallest mean squared difference in units of `bound`, each capped; of equal ones the first. The
+    number of runs plays no part. It is chosen by the results that it explains: it says what may
+    have been run, not what the text says.
     """
     first = literal(paper)
     own: dict[str, dict[str, float]] = defaultdict(dict)
     for each in found.values():
         counted = counts(each.cell) and "seconds" not in each.cell.measure
         if counted and each.cell.paper == paper and each.variant == "paper" and each.lines:
-            own[each.reading][each.cell.id] = min(standardised(each) ** 2, CAPPED)
+            units = (each.mean - each.cell.value) / bound(each.cell)
+            own[each.reading][each.cell.id] = min(units**2, CAPPED)
     whole = [name for name in protocol(paper).READINGS if own[name].keys() >= own[first].keys()]
     return min(whole, key=lambda name: np.mean([own[name][cell] for cell in own[first]] or [0.0]))
 
