@@ -309,9 +309,9 @@ def single(found: Mapping[Key, Outcome], paper: str) -> str:
     """Return the reading of a whole paper that is nearest to the own method's printed numbers.
 
     Of the readings with results for all cells that the literal one has, it is the one with the
-    smallest mean squared difference in units of `bound`, each capped; of equal ones the first. The
-    number of runs plays no part. It is chosen by the results that it explains: it says what may
-    have been run, not what the text says.
+    smallest mean squared difference in units of `bound`, each capped; of equal ones, to one
+    decimal, the first. The number of runs plays no part. It is chosen by the results that it
+    explains: it says what may have been run, not what the text says.
     """
     first = literal(paper)
     own: dict[str, dict[str, float]] = defaultdict(dict)
@@ -321,7 +321,11 @@ def single(found: Mapping[Key, Outcome], paper: str) -> str:
             units = (each.mean - each.cell.value) / bound(each.cell)
             own[each.reading][each.cell.id] = min(units**2, CAPPED)
     whole = [name for name in protocol(paper).READINGS if own[name].keys() >= own[first].keys()]
-    return min(whole, key=lambda name: np.mean([own[name][cell] for cell in own[first]] or [0.0]))
+
+    def distance(name: str) -> float:
+        return round(float(np.mean([own[name][cell] for cell in own[first]] or [0.0])), 1)
+
+    return min(whole, key=distance)
 
 
 def of_reading(
