@@ -86,7 +86,8 @@ def write(folder: Path = results.FOLDER, page: Path = PAGE, figure: Path = FIGUR
 def drawn(found: dict[Key, Outcome]) -> str:
     """Return the figure: the own methods as printed, and others, under the one reading."""
     best = of_reading(found, headline(found)["one reading"]).values()
-    shown = [each for each in best if each.lines and "seconds" not in each.cell.measure]
+    judged = (each for each in best if each.lines and counts(each.cell))
+    shown = [each for each in judged if "seconds" not in each.cell.measure]
     titles = {name: document["paper"]["method"] for name, document in documents().items()}
     return drawing.figure(
         {titles[name]: [each for each in shown if each.cell.paper == name] for name in PAPERS}
