@@ -50,9 +50,9 @@ A cell is our mean beside the printed one. The papers' texts do not say everythi
 is run under *readings* of its paper. Two of them count here. **As printed** is the text, and our
 first guess where it says nothing. **One reading** is, of the readings of a whole paper, the one
 that is nearest to the own method's printed numbers: that with the smallest mean squared difference
-in units of the bound below, each capped at nine; of equal ones, to one decimal, the first. It is
-chosen by the results that it explains: a diagnosis of what may have been run, and no reproduction
-of the text.
+in units of the bound below, each capped at nine, if it is smaller than that of the literal reading
+by a tenth of a unit. It is chosen by the results that it explains: a diagnosis of what may have
+been run, and no reproduction of the text.
 
 | mark | verdict | rule |
 | --- | --- | --- |

@@ -63,8 +63,9 @@ LEVEL = 0.05
 BASELINE_LEVEL = 0.01
 """Of the baselines of a table, one or two would miss by chance alone at 5 %."""
 LEAST_BOUND, MOST_BOUND = 0.5, 2.0
-CAPPED = 9.0
-"""The most that a squared difference counts where a reading is chosen, in units of the bound."""
+CAPPED, NEARER = 9.0, 0.1
+"""The most that a squared difference counts where a reading is chosen, in units of the bound; and
+by how much the mean must be smaller than that of the literal reading."""
 
 Key = tuple[str, str, str]
 
@@ -309,9 +310,9 @@ def single(found: Mapping[Key, Outcome], paper: str) -> str:
     """Return the reading of a whole paper that is nearest to the own method's printed numbers.
 
     Of the readings with results for all cells that the literal one has, it is the one with the
-    smallest mean squared difference in units of `bound`, each capped; of equal ones, to one
-    decimal, the first. The number of runs plays no part. It is chosen by the results that it
-    explains: it says what may have been run, not what the text says.
+    smallest mean squared difference in units of `bound`, each capped. The literal one stays
+    if no other is nearer by `NEARER`. The number of runs plays no part. It is chosen by the results
+    that it explains: it says what may have been run, not what the text says.
     """
     first = literal(paper)
     own: dict[str, dict[str, float]] = defaultdict(dict)
@@ -323,9 +324,10 @@ def single(found: Mapping[Key, Outcome], paper: str) -> str:
     whole = [name for name in protocol(paper).READINGS if own[name].keys() >= own[first].keys()]
 
     def distance(name: str) -> float:
-        return round(float(np.mean([own[name][cell] for cell in own[first]] or [0.0])), 1)
+        return float(np.mean([own[name][cell] for cell in own[first]] or [0.0]))
 
-    return min(whole, key=distance)
+    nearest = min(whole, key=distance)
+    return nearest if distance(first) - distance(nearest) > NEARER else first
 
 
 def of_reading(
