@@ -174,7 +174,8 @@ def _frame(columns: pa.RecordBatch) -> pl.DataFrame:
 
 def _types(schema: pa.Schema, names: Sequence[str]) -> pl.Schema:
     """Return the types of some columns as polars has them."""
-    columns = [pa.array([], schema.field(name).type) for name in names]
+    # `pa.array([], type)` of pyarrow 16 cannot make all dictionaries.
+    columns = [column.chunk(0) for column in schema.empty_table().select(list(names)).columns]
     return _frame(pa.RecordBatch.from_arrays(columns, names=list(names))).schema
 
 
