@@ -77,7 +77,7 @@ class Columns(TransformerMixin, BaseEstimator):
         The columns that are used, in order, with what was learned of them.
     left_out_ : dict of str to str
         The columns that are not, and why.
-    feature_names_in_ : array of str of shape (n_features_in_,)
+    feature_names_in_ : array of str of shape (`n_features_in_`,)
         All columns of the table.
     n_features_in_ : int
         Number of columns of the table.
