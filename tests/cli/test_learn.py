@@ -436,6 +436,15 @@ class TestReplacedMetrics:
         third = run(*options, "--method", "lda").stdout
         assert "(inverse covariance, 150 rows)." in third
 
+    def test_figures_of_other_rows_are_not_compared(self, run, folder):
+        options = [*LABELS, "--folds", 2, "--out", "m.safetensors"]
+        run("learn", "iris.csv", *options, "--method", "lda")
+        lines = Path("iris.csv").read_text().splitlines(keepends=True)
+        Path("part.csv").write_text("".join(lines[:120]))
+        said = run("learn", "part.csv", *options, "--method", "inverse-covariance").stdout
+        assert "had another metric before, learned from other rows: error" in said
+        assert "a better figure" not in said
+
     def test_of_an_unknown_one_nothing_is_said(self, document, folder):
         Metric.identity(4).save(folder / "m.safetensors")
         options = ["--folds", 2, "--out", "m.safetensors", "--method", "lda"]

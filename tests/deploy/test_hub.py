@@ -49,6 +49,8 @@ def test_the_card_states_what_the_file_knows(file):
     }
     made, votes = (json.loads(metric.metadata[key]) for key in ("provenance", "votes"))
     assert f"178 rows (fingerprint {made['fingerprint']})" in found["Learned from"]
+    assert "Labels: 3 classes in column kind, of 48 to 71 rows each" in found["Learned from"]
+    assert "always naming the largest errs in 60.1 %" in found["Learned from"]
     assert f"{made['made']}, by nearfar {made['nearfar']}" in found["Learned from"]
     assert f"Verdict: {made['verdict']}\n" in found["Figures"]
     right = sum(votes["right"][votes["best"] - 1])

@@ -38,11 +38,11 @@ def test_sentences():
 
 def test_metrics_keep_it_when_a_threshold_is_added(tmp_path):
     path, X = tmp_path / "metric", np.arange(6.0).reshape(3, 2)
-    stated = Stated("error", 0.1, "error 10.0 % (LDA, 3 rows)", "clearly better")
+    stated = Stated("error", 0.1, "error 10.0 % (LDA, 3 rows)", "clearly better, error 10.0 %")
     save_learned(Metric.identity(2), path, X, stated=stated)
     made = Provenance.read(read_metadata(path))
     assert made.data == {"rows": 3}
-    assert made.verdict == "clearly better, error 10.0 % (LDA, 3 rows)"
+    assert made.verdict == "clearly better, error 10.0 %"
     save_threshold(path, Threshold(1.0))
     assert Provenance.read(read_metadata(path)) == made
 

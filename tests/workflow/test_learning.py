@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import nearfar
-from nearfar import LMNN, Metric, Pairs
+from comparison.helpers import FakeClock, Gradual
+from nearfar import LMNN, Metric, Pairs, compare
+from nearfar.comparison.compared_methods import UNSCALED
+from nearfar.metrics.file_format import read_metadata
+from nearfar.runtime.provenance import Provenance
 
 LDA = {"methods": "lda", "cv": 2}
 
@@ -114,3 +119,43 @@ def test_nothing_to_recommend():
 def test_mistakes(parameters, message):
     with pytest.raises(ValueError, match=message):
         nearfar.learn("iris", **parameters)
+
+
+class TestStatedOfPartialComparisons:
+    """What the file says is what was printed, also if the time was short."""
+
+    def stated(self, seconds, budget, method, path):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(1500, 6))
+        y = (X[:, 0] + rng.normal(size=1500) > 0).astype(int)
+        clock = FakeClock()
+        learner = Gradual(clock, seconds)
+        learned = nearfar.learn(X, label=y, methods="lda", comparison=False)
+        learned.comparison = compare(
+            X, y, {"slow": learner}, budget=budget, classifiers=False, clock=clock
+        )
+        goal = learned.comparison.classification
+        method = next(result.method for result in goal.results if result.name == method)
+        learned.fit = replace(learned.fit, method=method)
+        learned.save(path)
+        return goal, Provenance.read(read_metadata(path)).verdict
+
+    def test_a_method_with_some_folds(self, tmp_path):
+        goal, said = self.stated(4.0, 25.0, "slow", tmp_path / "metric")
+        (own,) = [result for result in goal.results if result.name == "slow"]
+        assert own.partial
+        assert said.startswith("too little was tried to tell, error ")
+        assert said.endswith(f"; measured on {own.partial})")
+
+    def test_the_baseline(self, tmp_path):
+        goal, said = self.stated(4.0, 25.0, UNSCALED, tmp_path / "metric")
+        assert goal.reference.name == UNSCALED
+        assert said == goal.verdict.headline
+
+    def test_a_sample_of_the_rows(self, tmp_path):
+        X, y = np.random.default_rng(0).normal(size=(90, 2)), np.arange(90) % 2
+        learned = nearfar.learn(X, label=y, methods="lda", cv=2)
+        learned.comparison.sample, learned.n_fitted = np.arange(80), 85
+        learned.save(tmp_path / "metric")
+        said = Provenance.read(read_metadata(tmp_path / "metric")).verdict
+        assert said.endswith("(LDA, 85 rows; measured on 90 rows)")

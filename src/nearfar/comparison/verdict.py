@@ -28,8 +28,8 @@ class Category(StrEnum):
     NOT_TESTED = "not tested"
     NOTHING = "nothing to compare"
 
-    def text(self, cases: str = "rows", *, recommended: bool = False) -> str:
-        """Return the words for a method, which may be recommended.
+    def text(self, cases: str = "rows", *, recommended: bool = False, complete: bool = True) -> str:
+        """Return the words for a method, which may be recommended, or not completely tried.
 
         `cases` is what was tested: rows, triplets, pairs or searches.
 
@@ -43,6 +43,8 @@ class Category(StrEnum):
         """
         if recommended and self is Category.CANNOT_TELL:
             return "possibly better"
+        if not complete and self in (Category.CANNOT_TELL, Category.SAME):
+            return "too little was tried to tell"
         return self.value.replace("rows", cases)
 
     # Shown as its words, also within a verdict.

@@ -94,16 +94,15 @@ class Wording:
                 f"Use {chosen.name}: {instead} ({category}: {sure}). "
                 f"Expected gain {expected} {SHRUNK}."
             )
+        keep, there = f"Keep {baseline}: {label} {before}{on}", " there" if on else ""
         if category is Category.CANNOT_TELL:
             return (
-                f"Keep {baseline}: {label} {before}. A tie with the best other method, "
-                f"{chosen.name}: {after}{on}. {doubt} to tell them apart ({sure} probability that "
-                "it is better)."
+                f"{keep}. A tie with the best other method, {chosen.name}: {after}{there}. "
+                f"{doubt} to tell them apart ({sure} probability that it is better)."
             )
         return (
-            f"Keep {baseline}: {label} {before}. No other method that was tried makes a "
-            f"difference that matters; the best, {chosen.name}, has {after}{on} ({sure} "
-            "probability that it is better)."
+            f"{keep}. No other method that was tried makes a difference that matters; the best, "
+            f"{chosen.name}, has {after}{there} ({sure} probability that it is better)."
         )
 
     def untried(self) -> str:

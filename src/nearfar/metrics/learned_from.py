@@ -116,15 +116,34 @@ class Stated:
     loss : float
         Smaller is better.
     text : str
-        The figure in words.
-    category : str
-        What the verdict calls it; empty without a comparison.
+        The figure in words, and what it was measured on.
+    verdict : str
+        What a comparison found; empty without one.
     """
 
     measure: str
     loss: float
     text: str
-    category: str = ""
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class LearnedLabels:
+    """The labels that a metric was learned from; their column and numbers, not their names.
+
+    Attributes
+    ----------
+    column : str
+        Empty if they have no name.
+    sizes : list of int
+        Rows of each class, the largest first; none if the labels are numbers.
+    n_groups : int
+        Of rows that were never both learned from and tested on; 0 without groups.
+    """
+
+    column: str
+    sizes: list[int]
+    n_groups: int = 0
 
 
 def save_learned(
@@ -133,11 +152,12 @@ def save_learned(
     X: Floats,
     votes: Votes | None = None,
     stated: Stated | None = None,
+    labels: LearnedLabels | None = None,
 ) -> None:
     """Write a metric that was learned from X, with the spreads and shares of the features."""
     digests = row_digests(X)
     kept = np.unique(digests)[:_DIGESTS].tolist()
-    verdict = "" if stated is None else ", ".join(filter(None, (stated.category, stated.text)))
+    verdict = "" if stated is None else stated.verdict or stated.text
     provenance = Provenance.now({"rows": len(X)}, digests, verdict)
     most = max(_DIGESTS, _FIGURE_VALUES // max(1, X.shape[1]))
     if len(X) > most:
@@ -146,6 +166,8 @@ def save_learned(
     metadata |= provenance.metadata
     if stated is not None:
         metadata["stated"] = json.dumps(asdict(stated))
+    if labels is not None:
+        metadata["labels"] = json.dumps(asdict(labels))
     if votes is not None:
         metadata["votes"] = json.dumps(asdict(votes))
     if metric.kernel_map is None:
@@ -293,6 +315,17 @@ def stored_statement(source: Path | Mapping[str, str]) -> Stated | None:
         return Stated(_text(entry["measure"]), _number(entry["loss"]), _text(entry["text"]))
 
     return _stored(source, "stated", statement)
+
+
+def stored_labels(source: Path | Mapping[str, str]) -> LearnedLabels | None:
+    """Return the labels that a metric was learned from, if its file or metadata have them."""
+
+    def labels(value: Json) -> LearnedLabels:
+        entry = _dict(value)
+        sizes = [int(_number(size)) for size in _list(entry["sizes"])]
+        return LearnedLabels(_text(entry["column"]), sizes, int(_number(entry["n_groups"])))
+
+    return _stored(source, "labels", labels)
 
 
 def class_digest(classes: Array) -> str:

@@ -8,7 +8,13 @@ from __future__ import annotations
 import json
 
 from nearfar.columns.examples import column_examples
-from nearfar.metrics.learned_from import stored_statement, stored_threshold, stored_votes
+from nearfar.metrics.learned_from import (
+    LearnedLabels,
+    stored_labels,
+    stored_statement,
+    stored_threshold,
+    stored_votes,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.quoting import counted
@@ -79,6 +85,7 @@ def model_card(metric: Metric, file: str, title: str, license: str = "") -> str:
     if made is not None:
         data = " and ".join(f"{number:,} {name}" for name, number in made.data.items())
         learned_from = [f"- Data: {data} (fingerprint {_line(made.fingerprint)})"]
+        learned_from += _labels(stored_labels(facts))
         learned_from += [f"- Made: {_line(made.made)}, by nearfar {_line(made.nearfar)}"]
         figures += [f"- Verdict: {_line(made.verdict)}"] if made.verdict else []
     if (votes := stored_votes(facts)) is not None and votes.counted:
@@ -119,6 +126,23 @@ def model_card(metric: Metric, file: str, title: str, license: str = "") -> str:
         mapping="" if len(metric.parts) > 1 else _MAPPING,
         limits="\n".join(limits),
     )
+
+
+def _labels(labels: LearnedLabels | None) -> list[str]:
+    if labels is None:
+        return []
+    column, sizes = f" in column {_line(labels.column)}" if labels.column else "", labels.sizes
+    lines = [f"- Labels: numbers{column}"]
+    if sizes:
+        rows = f"{sizes[-1]} to {sizes[0]}" if sizes[-1] < sizes[0] else f"{sizes[0]}"
+        always = 100 * (1 - sizes[0] / sum(sizes))
+        lines = [
+            f"- Labels: {counted(len(sizes), 'class')}{column}, of {rows} rows each; always "
+            f"naming the largest errs in {always:.1f} %"
+        ]
+    if labels.n_groups:
+        lines.append(f"- Groups: {labels.n_groups}, never both learned from and tested on")
+    return lines
 
 
 def _line(text: str) -> str:

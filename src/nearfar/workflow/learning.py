@@ -22,13 +22,15 @@ from nearfar.comparison.fit_cost import CostModel
 from nearfar.comparison.verdict_wording import described
 from nearfar.evaluate.measures import R2
 from nearfar.learners.base import MetricLearner
-from nearfar.metrics.learned_from import Stated, save_learned, stored_statement
+from nearfar.metrics.file_format import read_metadata
+from nearfar.metrics.learned_from import LearnedLabels, Stated, save_learned, stored_statement
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import fragment
 from nearfar.runtime.notes import Note, collecting_notes, note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.parameters import check_parameters
 from nearfar.runtime.parameters import choice as one_of
+from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.quoting import counted
 from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name
 from nearfar.tables.frames import Frame
@@ -311,28 +313,48 @@ class Learned:
             raise ValueError(self._nothing_chosen() if self.fit is None else self._no_map(self.fit))
         file, stated = Path(fspath(path)), self._stated()
         votes = None if self.fit is None else self.fit.votes
-        replaced = _earlier(file, stated) if file.exists() else ""
-        save_learned(self.metric, file, self.table.X, votes, stated)
-        self.path, self.replaced = file, replaced
+        before = _statement(file) if file.exists() else None
+        save_learned(self.metric, file, self.table.X, votes, stated, self._labels())
+        self.path = file
+        self.replaced = "" if before is None else _replaced(before, _statement(file))
+
+    def _labels(self) -> LearnedLabels | None:
+        """Return what is known of the labels, without their names."""
+        y, groups = self.table.y, self.table.groups
+        if y is None:
+            return None
+        sizes = np.unique(y, return_counts=True)[1] if self.table.kind == "labels" else np.empty(0)
+        n_groups = 0 if groups is None else len(np.unique(groups))
+        return LearnedLabels(
+            self.table.label or "", sorted(map(int, sizes), reverse=True), n_groups
+        )
 
     def _stated(self) -> Stated | None:
         """Return the figure of the method that was learned, if it was measured."""
         assert self.fit is not None
-        of = f"({self.fit.method.name}, {counted(len(self.table), 'row')})"
+        of = f"{self.fit.method.name}, {counted(self.n_fitted or len(self.table), 'row')}"
         if self.comparison is not None:
             goal = self.comparison.by_goal(self.compared_goal)
-            own = [r for r in goal.results if r.name == self.fit.method.name]
-            if not own:  # it failed in the comparison
+            own = next((r for r in goal.results if r.name == self.fit.method.name), None)
+            if own is None:  # it failed in the comparison
                 return None
-            loss = goal.loss(own[0])
+            loss, tested = goal.loss(own), [own.partial] if own.partial else []
+            if self.comparison.sample is not None:
+                tested.append(f"{self.comparison.n_rows} rows")
+            on = f"; measured on {' of '.join(tested)}" if tested else ""
             label, figure = goal.measure.label, goal.measure.write(goal.measure.value(loss))
-            category = goal.category(own[0]).text(recommended=goal.recommended is own[0])
-            return Stated(label, loss, f"{label} {figure} {of}", category)
+            text = f"{label} {figure} ({of}{on})"
+            if own.name == goal.reference.name:
+                # Whether others are no better, or could not be told apart, is in the sentence.
+                return Stated(label, loss, text, goal.verdict.headline)
+            recommended = goal.recommended is own
+            category = goal.category(own).text(recommended=recommended, complete=own.complete)
+            return Stated(label, loss, text, f"{category}, {text}")
         if (expected := self.fit.expected) is None:
             return None
         figure = expected.registered.write(expected.value)
         loss = expected.registered.value(expected.value)
-        return Stated(expected.measure, loss, f"{expected.measure} {figure} {of}")
+        return Stated(expected.measure, loss, f"{expected.measure} {figure} ({of})")
 
     def report(
         self,
@@ -477,17 +499,25 @@ class Learned:
         return f"nearfar transform {metric} {source} mapped{ending}"
 
 
-def _earlier(path: Path, stated: Stated | None) -> str:
-    """Return what the file of an earlier metric says of it, as the end of a sentence."""
+def _statement(path: Path) -> tuple[Stated | None, str]:
+    """Return what a metric's file states of it, and the fingerprint of its rows."""
     try:
-        before = stored_statement(path)
+        metadata = read_metadata(path)
+        made = Provenance.read(metadata)
+        return stored_statement(metadata), "" if made is None else made.fingerprint
     except (OSError, ValueError):
-        before = None
-    if before is None:
+        return None, ""
+
+
+def _replaced(before: tuple[Stated | None, str], now: tuple[Stated | None, str]) -> str:
+    """Return what an earlier file said of its metric, as the end of a sentence."""
+    (old, old_rows), (new, rows) = before, now
+    if old is None:
         return ", whose error is not known"
-    comparable = stated is not None and stated.measure == before.measure
-    better = comparable and stated is not None and before.loss < stated.loss
-    return f": {before.text}" + (", a better figure" if better else "")
+    if old_rows != rows:
+        return f", learned from other rows: {old.text}"
+    better = new is not None and new.measure == old.measure and old.loss < new.loss
+    return f": {old.text}" + (", a better figure" if better else "")
 
 
 def as_table(
