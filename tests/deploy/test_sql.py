@@ -15,6 +15,7 @@ import pytest
 from deploy.conftest import METRICS, WIDTH
 from nearfar import Metric, Relevance, RetrievalAdapter
 from nearfar.neighbors import kneighbors
+from nearfar.retrieval.cutoff import Cutoff
 
 K = 10
 TABLE, QUOTED = 'a "table"', '"a ""table"""'
@@ -195,6 +196,27 @@ def test_searches_with_an_adapter(database, rows, queries, score):
         assert len(set(found)) == K
         # Databases have float32: documents that are as good may be in another order.
         np.testing.assert_allclose(of_documents[found], np.sort(of_documents)[::-1][:K], rtol=1e-5)
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine"])
+def test_a_cutoff_is_that_of_the_adapter(database, rows, queries, score):
+    adapter = RetrievalAdapter(score=score, cv=None, max_iter=2)
+    adapter.fit(queries[:20], rows[:300], Relevance(range(20), range(20)))
+    scores = adapter.transform_queries(queries[:5]) @ adapter.transform_documents(rows[:300]).T
+    # Half between two scores, as databases have float32.
+    high = np.sort(scores[0])[::-1]
+    adapter.cutoff_ = Cutoff(
+        float(high[11] + high[12]) / 2, "recall>=0.5", 0.6, 0.5, 20.0, 0.95, 300, {}, {}
+    )
+    sql = adapter.to_sql("v v", dialect=database.dialect)
+    statement = sql.statements(TABLE, "nearfar").replace(
+        sql.queries._dialect.parameter, database.parameter
+    )
+    found = [row[0] for row in database.run(statement, queries[0])]
+    assert set(found) == set(np.argsort(-scores[0])[:12])
+    expression = f"SELECT id, {sql.score(database.parameter)} FROM {QUOTED}"
+    for row, value in database.run(expression, queries[0]):
+        assert value == pytest.approx(scores[0, row], rel=1e-4, abs=1e-5)
 
 
 def test_statements_of_an_adapter(rows, queries):

@@ -232,14 +232,18 @@ def test_answers_are_at_or_above_the_cutoff():
     adapter = RetrievalAdapter(target="recall>=0.5", learn=False).fit(Q, X, relevance)
     assert np.array_equal(adapter.W_, np.eye(8))
     assert "nothing was learned" in str(adapter.chosen_)
-    found = adapter.answer(Q, X, k=len(X))
+    found = adapter.answer(Q, X)
     scores = adapter.transform_queries(Q) @ adapter.transform_documents(X).T
     for row, (values, documents) in zip(scores, found, strict=True):
         assert set(documents) == set(np.flatnonzero(row >= adapter.cutoff_.value))
         assert (np.diff(values) <= 0).all()
     sizes = [len(documents) for _, documents in found]
     assert adapter.cutoff_.parts["all"]["size"] == pytest.approx(np.mean(sizes))
-    assert max(len(documents) for _, documents in adapter.answer(Q, X, k=2)) == 2
+    with pytest.warns(UserWarning, match=r"queries get 2 answers \(k\) and may have more"):
+        best = adapter.answer(Q, X, k=2)
+    assert max(len(documents) for _, documents in best) == 2
+    for (some, _), (values, _) in zip(best, found, strict=True):
+        np.testing.assert_array_equal(some, values[:2])
     with pytest.raises(ValueError, match="no cut-off"):
         RetrievalAdapter(learn=False).fit(Q, X, relevance).answer(Q, X)
 

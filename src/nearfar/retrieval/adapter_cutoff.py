@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import gen_batches
 
 from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_choice import Answers, Choice
@@ -23,6 +25,8 @@ from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.unseen_documents import Split, unseen_folds
 from nearfar.retrieval.vectors import checked_vectors
 from nearfar.typing import Floats, Ints
+
+_MOST_SCORES = 1 << 24
 
 
 def set_aside(
@@ -153,10 +157,11 @@ class AdapterCutoff(AdapterExport):
         text = answers_text({name: float(value[0]) for name, value in found.items()})
         return f"{len(fresh)} queries of this report took no part in this: {text}"
 
-    def answer(self, Q: ArrayLike, X: ArrayLike, k: int = 100) -> list[tuple[Floats, Ints]]:
-        """Find the documents with a score at or above the cut-off, at most k.
+    def answer(self, Q: ArrayLike, X: ArrayLike, k: int | None = None) -> list[tuple[Floats, Ints]]:
+        """Find the documents with a score at or above the cut-off.
 
-        A certified recall is that of all of them: choose k larger than most answers.
+        With k, only the best k of them. A certified recall is that of all of them, so that it does
+        not hold if this cuts answers short, which a warning says.
 
         Returns
         -------
@@ -165,5 +170,19 @@ class AdapterCutoff(AdapterExport):
         """
         if self.cutoff_ is None:
             raise ValueError("The adapter has no cut-off; give it a target, or use set_cutoff.")
-        found = zip(*self.kneighbors(Q, X, min(k, len(np.asarray(X)))), strict=True)
-        return [(s[s >= self.cutoff_.value], d[s >= self.cutoff_.value]) for s, d in found]
+        queries, documents = self.transform_queries(Q), self.transform_documents(X)
+        least, depth = self.cutoff_.value, len(documents) if k is None else min(k, len(documents))
+        answers: list[tuple[Floats, Ints]] = []
+        # Few queries at a time, as any number of documents may answer.
+        for some in gen_batches(len(queries), max(1, _MOST_SCORES // len(documents))):
+            found = search(queries[some], documents, depth)
+            rows = zip(found.scores, found.documents, strict=True)
+            answers += [(s[s >= least], d[s >= least]) for s, d in rows]
+        short = sum(len(s) == depth for s, _ in answers) if depth < len(documents) else 0
+        if short:
+            warnings.warn(
+                f"{short} of {len(answers)} queries get {k} answers (k) and may have more; the "
+                "cut-off's promise is for all of them.",
+                stacklevel=2,
+            )
+        return answers

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from nearfar.columns.cells import is_frame
 from nearfar.deploy.formats.sql import SqlSearch, sql_search
 from nearfar.deploy.linear_map import LinearMap
+from nearfar.retrieval.cutoff import Cutoff
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.typing import Floats
 
@@ -25,6 +26,7 @@ class AdapterExport:
     """
 
     score: str
+    cutoff_: Cutoff | None
 
     @property
     @abstractmethod
@@ -93,7 +95,7 @@ class AdapterExport:
         return faiss_search_index(self.query_map, rows, self.transform_documents, index)
 
     def to_sql(self, column: str | None, *, dialect: str = "duckdb") -> SqlSearch:
-        """Return the search in SQL, on documents as they are.
+        """Return the search in SQL, on documents as they are, with the cut-off if there is one.
 
         Parameters
         ----------
@@ -109,7 +111,8 @@ class AdapterExport:
                 "The adapter maps documents too; store mapped documents, and map queries before "
                 "they go into the database."
             )
-        return sql_search(queries, column, dialect, cosine=self.score == "cosine")
+        cutoff = None if self.cutoff_ is None else self.cutoff_.value
+        return sql_search(queries, column, dialect, cosine=self.score == "cosine", cutoff=cutoff)
 
     def _map(self, documents: bool) -> LinearMap:
         return self.document_map if documents else self.query_map

@@ -61,6 +61,8 @@ _ROUNDING = 1e-6
 # Queries that lose everything and happen not to be among those seen. With one, graded losses with
 # rare failures miss targets in 8 % of simulations, with two in 4 %.
 _UNLUCKY = 2.0
+# Of a refusal that says how many queries would be needed: as many times as there are.
+_MOST_MORE = 50
 
 
 @dataclass(frozen=True)
@@ -365,8 +367,11 @@ def _refusal(evidence: AnswerEvidence, target: Bound, confidence: float) -> Targ
     weaker = (each for each in target.weaker if _certified(evidence, each, confidence) is not None)
     strongest = next(map(str, weaker), None)
     best = f"{target.measure} is {1 - error.min(initial=1.0):.3f}"
-    give = f"give about {needed} such queries, or " if needed else ""
-    can = f" {strongest} can be certified." if strongest else ""
+    # Nobody judges that many: the target is out of reach.
+    give = f"give about {needed} such queries, or " if needed and needed <= _MOST_MORE * n else ""
+    can = f" {strongest} can be certified."
+    if strongest is None:
+        can = f" With these queries, no target for {target.measure} can be."
     return TargetNotCertifiedError(
         f"{target} cannot be certified with {100 * confidence:g} % confidence. {n} judged queries "
         "take no part in learning, of which those that share documents count less. At the cut-offs "

@@ -139,6 +139,8 @@ class SqlSearch:
         The map of queries, on the column of the documents' vectors.
     cosine : bool
         Whether documents are compared by cosine, not by inner products.
+    cutoff : float or None
+        Documents with a smaller score are no answers.
 
     Examples
     --------
@@ -152,6 +154,7 @@ class SqlSearch:
 
     queries: SqlMap
     cosine: bool
+    cutoff: float | None = None
 
     def order(self, query: str) -> str:
         """Return an expression that orders documents for a query, smallest for the best.
@@ -162,26 +165,55 @@ class SqlSearch:
             SQL expression of the query's vector, which is not mapped yet, such as ``$1``. It occurs
             more than once in the result, so a parameter must have a number or a name.
         """
-        dialect, column = self.queries._dialect, self.queries.columns
-        assert isinstance(column, str)
+        dialect = self.queries._dialect
         order = dialect.cosine if self.cosine else dialect.negative_product
-        mapped = self.queries._mapped(query, f"{query} IS NOT NULL")
-        return order.format(left=_quoted(column), right=mapped)
+        return order.format(left=self._column, right=self._mapped(query))
+
+    def score(self, query: str) -> str:
+        """Return an expression of the score that a cut-off is compared with.
+
+        It is the adapter's, largest for the best. The cosine distance by which pgvector orders is
+        not: it does not depend on the length of the mapped query.
+        """
+        dialect = self.queries._dialect
+        score = (
+            f"-({dialect.negative_product.format(left=self._column, right=self._mapped(query))})"
+        )
+        if not self.cosine:
+            return score
+        return f"{score} / coalesce(nullif({dialect.length.format(vector=self._column)}, 0), 1)"
+
+    @property
+    def _column(self) -> str:
+        column = self.queries.columns
+        assert isinstance(column, str)
+        return _quoted(column)
+
+    def _mapped(self, query: str) -> str:
+        return self.queries._mapped(query, f"{query} IS NOT NULL")
 
     def statements(self, table: str | None, mapped: str) -> str:
         """Return the order as an expression, or a search in a table, as a file."""
         query = self.queries._dialect.parameter
         if table is None:
             return f"{self.order(query)}\n"
+        search = f"SELECT * FROM {_quoted(table)}"
+        if self.cutoff is None:
+            what, most = "The ten best documents", " LIMIT 10"
+        else:
+            what, most = "All documents at or above the cut-off", ""
+            search += f" WHERE {self.score(query)} >= {_number(self.cutoff)}"
         return (
-            f"-- The ten best documents, for the vector {query} of a query:\n"
-            f"SELECT * FROM {_quoted(table)} ORDER BY {self.order(query)} LIMIT 10;\n"
+            f"-- {what}, for the vector {query} of a query:\n"
+            f"{search} ORDER BY {self.order(query)}{most};\n"
         )
 
 
-def sql_search(linear_map: LinearMap, column: str, dialect: str, *, cosine: bool) -> SqlSearch:
+def sql_search(
+    linear_map: LinearMap, column: str, dialect: str, *, cosine: bool, cutoff: float | None = None
+) -> SqlSearch:
     """Return a search in SQL; `RetrievalAdapter.to_sql` is the public way to call it."""
-    return SqlSearch(sql_map(linear_map, column, dialect), cosine)
+    return SqlSearch(sql_map(linear_map, column, dialect), cosine, cutoff)
 
 
 def sql_map(linear_map: LinearMap, column: str | Sequence[str] | None, dialect: str) -> SqlMap:
