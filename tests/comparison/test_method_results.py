@@ -129,8 +129,8 @@ WINNERS = {
     "a sample that is hardly better": (
         {"NCA": (1, 39)},
         None,
-        "Keep Euclidean distance: error 40.0 %. A tie with the best other method, NCA: 39.0 %"
-        f"{ON_SAMPLE}. Too little was tried to tell them apart (",
+        f"Keep Euclidean distance: error 40.0 %{ON_SAMPLE}. A tie with the best other method, "
+        "NCA: 39.0 % there. Too little was tried to tell them apart (",
     ),
 }
 

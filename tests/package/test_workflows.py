@@ -33,7 +33,7 @@ def commands(job: str) -> list[str]:
 
 def run_by_ci() -> list[str]:
     """Return the commands of `.ci/run` as they are in an environment that is active."""
-    lines = [line.strip().removeprefix("$bin/") for line in RUN.splitlines()]
+    lines = [re.sub(r"^\$(site_)?bin/", "", line.strip()) for line in RUN.splitlines()]
     return [line.removesuffix(" &") for line in lines]
 
 
