@@ -365,6 +365,7 @@ def is_open(host, port):
         return connection.connect_ex((host, port)) == 0
 
 
+@pytest.mark.slow
 def test_another_host_is_that_address_alone_and_needs_a_key(tmp_path):
     try:
         socket.create_server(("127.0.0.2", 0)).close()

@@ -87,6 +87,7 @@ def test_what_is_refused(options, message):
         compare(X, Y, **options)
 
 
+@pytest.mark.slow
 def test_intervals_hold():
     """R2 of one column of noise and one that counts, cross-validated on 200 draws.
 

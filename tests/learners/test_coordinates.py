@@ -60,6 +60,7 @@ def test_neither_layout_nor_rounding_matters(name, rng):
     assert_close(coordinates(name, rounded, y, X), expected)
 
 
+@pytest.mark.slow
 def test_kernels_of_blas_do_not_matter(tmp_path):
     # The first is that of any processor of the last twenty years, the second that of most.
     script = f"import test_coordinates; test_coordinates.write_coordinates({str(tmp_path)!r})"

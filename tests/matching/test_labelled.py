@@ -75,6 +75,7 @@ def test_candidates_are_learned_from_as_different_unless_they_are_matches():
     assert len(more.index) == 6
 
 
+@pytest.mark.slow
 def test_certified_rates_hold_in_the_stated_share_of_draws():
     rng = np.random.default_rng(0)
 

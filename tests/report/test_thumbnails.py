@@ -98,6 +98,7 @@ def test_rows_of_pixels(shape):
     np.testing.assert_allclose(levels[[0, -1], [0, -1]], corners, atol=0.02)
 
 
+@pytest.mark.slow
 def test_a_page_of_noise_is_bounded(tmp_path):
     """The size of a report does not grow with that of the pictures."""
     paths = []

@@ -71,6 +71,7 @@ def test_the_confidence_holds_for_other_documents(target, popularity):
     assert certified > draws / 4
 
 
+@pytest.mark.slow
 def test_a_flat_precision_below_the_target_is_not_certified():
     """Whether an answer is relevant does not depend on its score: no cut-off meets the target."""
     rng, target, certified = np.random.default_rng(0), search_target("precision>=0.8"), 0

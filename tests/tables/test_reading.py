@@ -390,7 +390,9 @@ def _vector_file(path: Path, X: np.ndarray, kind: str) -> None:
     pq.write_table(pa.table({**columns, "label": label}), path, row_group_size=len(X) // 3)
 
 
-@pytest.mark.parametrize("kind", ["list", "fixed", "columns"])
+@pytest.mark.parametrize(
+    "kind", ["fixed", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("list", "columns"))]
+)
 def test_parquet_takes_little_more_memory_than_its_rows(tmp_path: Path, kind: str) -> None:
     X = np.random.default_rng(0).standard_normal((80_000, 128), dtype=np.float32)
     path = tmp_path / "rows.parquet"

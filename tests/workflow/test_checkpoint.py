@@ -235,8 +235,15 @@ with watching(wait):
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("method", ["boost", "nca"])
+@pytest.mark.parametrize(
+    ("method", "how"),
+    [
+        ("boost", signal.SIGINT),
+        pytest.param("nca", signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param("boost", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("nca", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_fit_that_continues_gives_the_same_bytes(run, folder, how, method):
     fit = [*LEARN, "--no-comparison", "--method", method]
     process = subprocess.Popen(

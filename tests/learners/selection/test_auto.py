@@ -442,6 +442,7 @@ class TestMetricsThatBend:
         assert few.n_neighbors_ < many.n_neighbors_
         assert many.n_neighbors_ in NUMBERS
 
+    @pytest.mark.slow
     def test_what_to_expect_is_for_that_number(self):
         X, y = ring(600, 4, noise=0.25)
         auto = AutoMetric(candidates=["LDA", "ForestMetric"]).fit(X, y)

@@ -47,6 +47,7 @@ def test_with_all_rows_there_it_is_about_the_error_of_three_neighbours(rng, n):
     assert expected.rows == n
 
 
+@pytest.mark.slow
 def test_errors_are_extrapolated_to_all_rows(rng):
     test, y_test = stripes(rng, 4000)
     truth, naive, found = [], [], []
