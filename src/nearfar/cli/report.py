@@ -40,7 +40,7 @@ def report(
     save_as: Annotated[
         Path | None, options.output("HTML file to write [default: SOURCE.html].")
     ] = None,
-    budget: options.Budget = "60s",
+    budget: options.Budget = options.DEFAULT_BUDGET,
     checkpoint: options.Checkpoint = None,
     testing: options.CrossValidation,
     json: options.Json = False,

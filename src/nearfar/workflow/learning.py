@@ -71,7 +71,7 @@ def learn(
     triplets: object = None,
     group: str | Array | None = None,
     goal: str = "classification",
-    budget: float | tuple[float | None, float | None] | None = 60.0,
+    budget: float | tuple[float | None, float | None] | None = 120.0,
     methods: MethodChoice | str | MetricLearner | Sequence[str | MetricLearner] | None = None,
     checkpoint: str | PathLike[str] | None = None,
     comparison: bool = True,
@@ -94,7 +94,7 @@ def learn(
         rows that are never both learned from and tested on; as for `read_table`.
     goal : {"classification", "ranking"}, default="classification"
         What a metric from labels is for.
-    budget : float, pair of float, or None, default=60.0
+    budget : float, pair of float, or None, default=120.0
         Time limit in seconds for reading, the comparison and the fit to all rows, or a limit for
         the comparison and one for the fit. Of many rows, a sample is compared and learned from.
         Methods other than AutoMetric learn from all rows, unless the comparison tells that these
