@@ -10,7 +10,7 @@ the training rows (leave-one-out).
 Raw errors are appended to results/untuned.jsonl as they come, with the commit and the parameters
 that they were made with, and a run goes on where the last one ended. With PYTHONPATH=CHECKOUT/src,
 the learners of another checkout run; --suffix ", earlier" tells them apart. --show prints the table
-in docs/untuned.md from what is there.
+in docs/reference/untuned.md from what is there.
 """
 
 from __future__ import annotations
