@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from own_loss import SmoothHinge
 from scipy.special import logsumexp
 
+from nearfar import BoostMetric
 from nearfar.losses import Exponential, Hinge, Logistic, Loss, SoftMargin, SquaredHinge, named_loss
 from nearfar.losses.loss import bisection_step, newton_step
 
@@ -176,6 +178,39 @@ def test_satisfied_constraints_are_far_below(loss):
     margins = np.full(5, 21.0)
     assert loss.evaluate(margins, loss.prepared(None, 5))[0] < loss.satisfied(5.0)
     assert loss.evaluate(np.zeros(5), loss.prepared(None, 5))[0] >= loss.satisfied(5.0)
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, Hinge(), SmoothHinge(), SmoothHinge(0.19, 0.01)])
+def test_right_losses_pass_the_check(loss):
+    loss.check()
+
+
+class Rising(SmoothHinge):
+    def value(self, m):
+        return super().value(-m)
+
+
+class WrongSign(SmoothHinge):
+    def slope(self, m):
+        return -super().slope(m)
+
+
+class NoNumber(SmoothHinge):
+    def value(self, m):
+        return np.full_like(m, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (Rising(), r"Rising.value must never rise, but does at"),
+        (WrongSign(), r"WrongSign.slope must be minus the derivative .* it is -1, .* falls at 1\."),
+        (NoNumber(), r"NoNumber.slope must be minus the derivative"),
+    ],
+)
+def test_wrong_losses_are_refused(loss, message):
+    with pytest.raises(ValueError, match=message):
+        BoostMetric(loss=loss).fit(np.eye(6), [0, 0, 0, 1, 1, 1])
 
 
 def test_a_loss_with_a_name_can_be_requested(monkeypatch):

@@ -157,6 +157,21 @@ class Loss(MarginLoss):
         """Return a loss far below that of zero margins."""
         return _SATISFIED * float(self.value(np.zeros(1))[0])
 
+    def check(self) -> None:
+        """Raise a ValueError if `value` rises, or `slope` is not minus its derivative."""
+        m, step = np.array([-1.73, -0.61, -0.17, 0.19, 0.67, 1.71]), 1e-3
+        slope, fall = self.slope(m), (self.value(m - step) - self.value(m + step)) / (2 * step)
+        name, least = type(self).__name__, -1e-6 * (1 + np.abs(fall).max())
+        if (fall < least).any():
+            raise ValueError(f"{name}.value must never rise, but does at {m[fall.argmin()]:g}.")
+        error = np.abs(slope - fall)
+        if np.sum(~(error <= 1e-3 * (1 + np.abs(fall)))) > 1:  # at one there may be a kink
+            at = error.argmax()
+            raise ValueError(
+                f"{name}.slope must be minus the derivative of {name}.value. At a margin of "
+                f"{m[at]:g} it is {slope[at]:.3g}, but the value falls at {fall[at]:.3g}."
+            )
+
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({parameters})"

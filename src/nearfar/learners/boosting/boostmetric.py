@@ -188,6 +188,7 @@ class BoostMetric(BoostingLearner):
         triplets = data.supervision.triplets(data.Z, strategy, data.random_state)
         Z = data.Z.astype(np.float64, copy=False) if self.corrective else data.Z
         loss = self.loss if isinstance(self.loss, Loss) else Loss.named[self.loss]()
+        loss.check()
         unit: Unit | float = 1.0 if self.scale is None else "mean"
         operator = TripletOperator(Z, triplets, loss, unit=unit)
         # The penalty is relative to the leading eigenvalue at zero margins.
