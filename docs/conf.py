@@ -74,12 +74,16 @@ html_theme_options = {
     "navbar_persistent": ["search-button"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "show_toc_level": 2,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": [], "start": []}
+PARTS = ("start", "supervision", "methods", "scale", "deployment")
+"""The parts of the gallery. Its index pages need their width for pictures."""
+for page in ("index", *(f"{part}/index" for part in PARTS)):
+    html_theme_options["secondary_sidebar_items"][f"auto_examples/{page}"] = []
 # Where versions of the site are beside each other, each in a folder. Without it there is no menu of
 # versions, and no page reads anything from the network.
 site = os.environ.get("NEARFAR_SITE")
@@ -95,9 +99,7 @@ if site:
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "subsection_order": [
-        f"../examples/{part}" for part in ("start", "supervision", "methods", "scale", "deployment")
-    ],
+    "subsection_order": [f"../examples/{part}" for part in PARTS],
     "within_subsection_order": "FileNameSortKey",
     "backreferences_dir": "api/backreferences",
     "doc_module": ("nearfar",),
