@@ -7,9 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
+from textwrap import shorten
 
 import ziamath
+from docutils import nodes
 
 import nearfar
 
@@ -57,7 +60,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "nearfar"
 # A font for formulas, for systems that have none.
 FONT = Path(ziamath.__file__).parent / "fonts/STIXTwoMath-Regular.ttf"
-html_static_path = ["_static", str(FONT)]
+html_static_path = ["_static", str(FONT), "images/circles.png"]
 html_css_files = ["nearfar.css"]
 html_favicon = "_static/logo.svg"
 html_copy_source = False
@@ -89,6 +92,7 @@ for page in ("index", *(f"{part}/index" for part in PARTS)):
 site = os.environ.get("NEARFAR_SITE")
 shown_version = "dev" if ".dev" in version else version
 if site:
+    html_baseurl = f"{site}/{shown_version}/"
     html_theme_options["navbar_end"].insert(0, "version-switcher")
     html_theme_options["switcher"] = {
         "json_url": f"{site}/dev/_static/versions.json",
@@ -146,7 +150,46 @@ def _no_icon_font(_app, docname, source):
     text = re.sub(r'<link[^>]*font-awesome[^>]*>|(?<=href=)"[^"]*font-awesome[^"]*"', "", source[0])
     for name, character in _ICONS.items():
         text = text.replace(f'<i class="{name}"></i>', character)
+    text = re.sub(r'(?<=<img )(?=id="_anim_img)', 'alt="Animation" ', text)
+    text = re.sub(r'(?<=<input )(?=id="_anim_slider)', 'aria-label="Frame" ', text)
     source[0] = text
+
+
+def _describe_figures(_app, doctree):
+    """Let the caption stand for a picture that has no description, in place of its file name."""
+    for figure in doctree.findall(nodes.figure):
+        for image in figure.findall(nodes.image):
+            caption = next(figure.findall(nodes.caption), None)
+            if "alt" not in image and caption is not None:
+                image["alt"] = caption.astext()
+
+
+def _describe_page(app, pagename, _template, context, doctree):
+    """Tell search engines, and whoever shows a link, what the page is about."""
+    if pagename == "index":
+        context["title"] = "Learn the distance your task needs"
+    asides = (nodes.note, nodes.table, nodes.figure)
+    for paragraph in doctree.findall(nodes.paragraph) if doctree else ():
+        node, text = paragraph.parent, " ".join(paragraph.astext().split())
+        while node is not None and not isinstance(node, asides):
+            node = node.parent
+        if node is None and text:
+            break
+    else:
+        return
+    tags = {
+        "og:type": "website",
+        "og:site_name": project,
+        "og:title": re.sub("<.*?>", "", context["title"]),
+        "og:description": shorten(text, 200, placeholder=" …"),
+    }
+    if site:
+        tags["og:url"] = context["pageurl"]
+        tags["og:image"] = f"{app.config.html_baseurl}_static/circles.png"
+    for name, value in tags.items():
+        context["metatags"] += f'<meta property="{name}" content="{escape(value)}" />\n'
+    text = escape(tags["og:description"])
+    context["metatags"] += f'<meta name="description" content="{text}" />\n'
 
 
 def _write_versions(app, error):
@@ -169,3 +212,5 @@ def setup(app):
     app.connect("build-finished", _write_versions)
     app.connect("autodoc-skip-member", _skip_inherited)
     app.connect("source-read", _no_icon_font)
+    app.connect("doctree-read", _describe_figures)
+    app.connect("html-page-context", _describe_page)
