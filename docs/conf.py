@@ -164,6 +164,15 @@ def _describe_figures(_app, doctree):
                 image["alt"] = caption.astext()
 
 
+def _keep_numbers(_app, doctree):
+    """Keep a number in a table on one line with its deviation, its sign of percent and verdict."""
+    for entry in doctree.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            kept = re.sub(r" (?=[±%→≈=−+·?†](?![\w.]))|(?<=[±→]) ", "\xa0", text)
+            if kept != text:
+                text.parent.replace(text, nodes.Text(kept))
+
+
 def _describe_page(app, pagename, _template, context, doctree):
     """Tell search engines, and whoever shows a link, what the page is about."""
     if pagename == "index":
@@ -213,4 +222,5 @@ def setup(app):
     app.connect("autodoc-skip-member", _skip_inherited)
     app.connect("source-read", _no_icon_font)
     app.connect("doctree-read", _describe_figures)
+    app.connect("doctree-read", _keep_numbers)
     app.connect("html-page-context", _describe_page)
