@@ -13,6 +13,7 @@ from textwrap import shorten
 
 import ziamath
 from docutils import nodes
+from sphinx import addnodes
 
 import nearfar
 
@@ -173,6 +174,18 @@ def _keep_numbers(_app, doctree):
                 text.parent.replace(text, nodes.Text(kept))
 
 
+def _group_names(app, doctree):
+    """Put the headings of the API's page over its names in the navigation."""
+    if app.env.current_document.docname != "api/index":
+        return
+    for section in doctree.findall(nodes.section):
+        for child in section.children:
+            tree = next(child.findall(addnodes.toctree), None)
+            if not isinstance(child, nodes.section) and tree is not None:
+                tree["caption"] = tree["rawcaption"] = section[0].astext()
+                break
+
+
 def _describe_page(app, pagename, _template, context, doctree):
     """Tell search engines, and whoever shows a link, what the page is about."""
     if pagename == "index":
@@ -223,4 +236,5 @@ def setup(app):
     app.connect("source-read", _no_icon_font)
     app.connect("doctree-read", _describe_figures)
     app.connect("doctree-read", _keep_numbers)
+    app.connect("doctree-read", _group_names, priority=100)  # before it is collected
     app.connect("html-page-context", _describe_page)
