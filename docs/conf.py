@@ -63,6 +63,7 @@ html_title = "nearfar"
 FONT = Path(ziamath.__file__).parent / "fonts/STIXTwoMath-Regular.ttf"
 html_static_path = ["_static", str(FONT), "images/circles.png"]
 html_css_files = ["nearfar.css"]
+html_js_files = [("copy.js", {"defer": "defer"})]
 html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_show_sourcelink = False
