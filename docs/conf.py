@@ -78,7 +78,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
     "footer_start": ["copyright"],
-    "footer_end": [],
+    "footer_end": ["version"],
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "show_toc_level": 2,
     "pygments_light_style": "a11y-high-contrast-light",
