@@ -177,7 +177,7 @@ def _keep_numbers(_app, doctree):
 
 def _group_names(app, doctree):
     """Put the headings of the API's page over its names in the navigation."""
-    if app.env.current_document.docname != "api/index":
+    if app.env.docname != "api/index":
         return
     for section in doctree.findall(nodes.section):
         for child in section.children:
