@@ -7,9 +7,13 @@ import os
 import re
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
+from textwrap import shorten
 
 import ziamath
+from docutils import nodes
+from sphinx import addnodes
 
 import nearfar
 
@@ -57,8 +61,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = "nearfar"
 # A font for formulas, for systems that have none.
 FONT = Path(ziamath.__file__).parent / "fonts/STIXTwoMath-Regular.ttf"
-html_static_path = ["_static", str(FONT)]
+html_static_path = ["_static", str(FONT), "images/circles.png"]
 html_css_files = ["nearfar.css"]
+html_js_files = [("copy.js", {"defer": "defer"})]
 html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_show_sourcelink = False
@@ -73,18 +78,23 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
     "footer_start": ["copyright"],
-    "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    "footer_end": ["version"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "show_toc_level": 2,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_sidebars = {"index": [], "start": []}
+PARTS = ("start", "supervision", "methods", "scale", "deployment")
+"""The parts of the gallery. Its index pages need their width for pictures."""
+for page in ("index", *(f"{part}/index" for part in PARTS)):
+    html_theme_options["secondary_sidebar_items"][f"auto_examples/{page}"] = []
 # Where versions of the site are beside each other, each in a folder. Without it there is no menu of
 # versions, and no page reads anything from the network.
 site = os.environ.get("NEARFAR_SITE")
 shown_version = "dev" if ".dev" in version else version
 if site:
+    html_baseurl = f"{site}/{shown_version}/"
     html_theme_options["navbar_end"].insert(0, "version-switcher")
     html_theme_options["switcher"] = {
         "json_url": f"{site}/dev/_static/versions.json",
@@ -95,9 +105,7 @@ if site:
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "subsection_order": [
-        f"../examples/{part}" for part in ("start", "supervision", "methods", "scale", "deployment")
-    ],
+    "subsection_order": [f"../examples/{part}" for part in PARTS],
     "within_subsection_order": "FileNameSortKey",
     "backreferences_dir": "api/backreferences",
     "doc_module": ("nearfar",),
@@ -144,7 +152,67 @@ def _no_icon_font(_app, docname, source):
     text = re.sub(r'<link[^>]*font-awesome[^>]*>|(?<=href=)"[^"]*font-awesome[^"]*"', "", source[0])
     for name, character in _ICONS.items():
         text = text.replace(f'<i class="{name}"></i>', character)
+    text = re.sub(r'(?<=<img )(?=id="_anim_img)', 'alt="Animation" ', text)
+    text = re.sub(r'(?<=<input )(?=id="_anim_slider)', 'aria-label="Frame" ', text)
     source[0] = text
+
+
+def _describe_figures(_app, doctree):
+    """Let the caption stand for a picture that has no description, in place of its file name."""
+    for figure in doctree.findall(nodes.figure):
+        for image in figure.findall(nodes.image):
+            caption = next(figure.findall(nodes.caption), None)
+            if "alt" not in image and caption is not None:
+                image["alt"] = caption.astext()
+
+
+def _keep_numbers(_app, doctree):
+    """Keep a number in a table on one line with its deviation, its sign of percent and verdict."""
+    for entry in doctree.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            kept = re.sub(r" (?=[±%→≈=−+·?†](?![\w.]))|(?<=[±→]) ", "\xa0", text)
+            if kept != text:
+                text.parent.replace(text, nodes.Text(kept))
+
+
+def _group_names(app, doctree):
+    """Put the headings of the API's page over its names in the navigation."""
+    if app.env.docname != "api/index":
+        return
+    for section in doctree.findall(nodes.section):
+        for child in section.children:
+            tree = next(child.findall(addnodes.toctree), None)
+            if not isinstance(child, nodes.section) and tree is not None:
+                tree["caption"] = tree["rawcaption"] = section[0].astext()
+                break
+
+
+def _describe_page(app, pagename, _template, context, doctree):
+    """Tell search engines, and whoever shows a link, what the page is about."""
+    if pagename == "index":
+        context["title"] = "Learn the distance your task needs"
+    asides = (nodes.note, nodes.table, nodes.figure)
+    for paragraph in doctree.findall(nodes.paragraph) if doctree else ():
+        node, text = paragraph.parent, " ".join(paragraph.astext().split())
+        while node is not None and not isinstance(node, asides):
+            node = node.parent
+        if node is None and text:
+            break
+    else:
+        return
+    tags = {
+        "og:type": "website",
+        "og:site_name": project,
+        "og:title": re.sub("<.*?>", "", context["title"]),
+        "og:description": shorten(text, 200, placeholder=" …"),
+    }
+    if site:
+        tags["og:url"] = context["pageurl"]
+        tags["og:image"] = f"{app.config.html_baseurl}_static/circles.png"
+    for name, value in tags.items():
+        context["metatags"] += f'<meta property="{name}" content="{escape(value)}" />\n'
+    text = escape(tags["og:description"])
+    context["metatags"] += f'<meta name="description" content="{text}" />\n'
 
 
 def _write_versions(app, error):
@@ -167,3 +235,7 @@ def setup(app):
     app.connect("build-finished", _write_versions)
     app.connect("autodoc-skip-member", _skip_inherited)
     app.connect("source-read", _no_icon_font)
+    app.connect("doctree-read", _describe_figures)
+    app.connect("doctree-read", _keep_numbers)
+    app.connect("doctree-read", _group_names, priority=100)  # before it is collected
+    app.connect("html-page-context", _describe_page)
