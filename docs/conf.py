@@ -32,8 +32,13 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
+# Without prompts and output, and not on the output of examples.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_selector = ":not(.sphx-glr-script-out) > div.highlight pre"
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
 templates_path = ["_templates"]
 nitpicky = True
@@ -63,7 +68,6 @@ html_title = "nearfar"
 FONT = Path(ziamath.__file__).parent / "fonts/STIXTwoMath-Regular.ttf"
 html_static_path = ["_static", str(FONT), "images/circles.png"]
 html_css_files = ["nearfar.css"]
-html_js_files = [("copy.js", {"defer": "defer"})]
 html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_show_sourcelink = False

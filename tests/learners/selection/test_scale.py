@@ -29,7 +29,9 @@ def tables(rng):
     angles = np.exp(3 * rng.standard_normal((N, 1))) * signal
     return y, {
         "standard": np.hstack([signal, 1000 * noise[:, :1]]),
-        "unit": np.hstack([100 * (1 + y[:, None]) + 20 * noise[:, :1], 0.1 * noise]),
+        "unit": np.hstack(
+            [100 * (1 + y[:, None]) + 20 * noise[:, :1], 0.1 * rng.standard_normal((N, 40))]
+        ),
         "cosine": angles,
     }
 
@@ -56,6 +58,19 @@ def test_ties_go_to_rows_as_they_are():
     X = np.array([[0.0], [1.0], [10.0], [11.0]])
     assert choose_scale(X, np.array([0, 0, 1, 1])) == "unit"
     assert choose_scale(X, Triplets([[0, 1, 2]])) == "unit"
+
+
+def test_a_column_in_grams_does_not_hide_the_others(rng):
+    """Its neighbours alone are a little better, but learning needs the other columns."""
+    y = rng.permutation(300) % 2
+    grams = 4000 + 800 * (y + 0.5 * rng.standard_normal(300))
+    others = y[:, None] + 1.0 * rng.standard_normal((300, 2))
+    levels = 0.4 * rng.integers(0, 2, (300, 20))
+    X = np.column_stack([grams, others, levels])
+    assert choose_scale(X, y) == "standard"
+    # Units of the numbers to predict do not matter either.
+    for unit in (1e-6, 1.0, 1e6):
+        assert choose_scale(X, unit * grams, numbers=True) == "unit"
 
 
 def test_what_cannot_be_judged_is_standardised(rng):

@@ -7,13 +7,15 @@ apart: each scale is judged by how well Euclidean distance does with it.
     labels      share of rows of the same class among the three nearest, leaving out the row itself
                 and its group
     chunklets   the same, among rows that are in chunklets
-    numbers     minus the mean squared error of the mean of five nearest rows
+    numbers     minus the mean squared error of the mean of five nearest rows, in variances
     triplets    share whose near is nearer than its far
     pairs       probability that a similar pair is nearer than a dissimilar one
 
 Rows may have weights in these means, but not as neighbours. Angles are only taken if they are
 better by more than two standard errors and 0.001: unlike the other scales, they depend on where the
-origin is.
+origin is. If one column has far more spread than most, as grams have beside categories, columns are
+standardised unless another scale is better by 0.1: neighbours by that column alone may be good, but
+learners that shrink towards the mean variance could no longer use the others.
 """
 
 from __future__ import annotations
@@ -44,8 +46,13 @@ _PRODUCTS = 1 << 28
 _LARGEST_SAMPLE = 1000
 _SMALLEST_SAMPLE = 200
 
-# Gain that angles must have beyond two standard errors, which vanish where scores are equal.
+# Gain that a scale must have beyond two standard errors, which vanish where scores are equal.
 _SMALLEST_GAIN = 1e-3
+_GAIN_OF_MIXED_UNITS = 0.1
+
+# Spread of a column, in those of the median column, from which units are mixed: penguins have 1,700
+# (grams, islands, sexes). Tables of the papers that have more than that are standardised either way.
+_MIXED = 100.0
 
 Score = Callable[[Floats], Vector]
 """Scaled rows -> what is averaged to judge them, a number for each row or constraint."""
@@ -78,14 +85,17 @@ def choose_scale(X: Points, supervision: Supervision, among: Iterable[str] = SCA
     rows, score = _scored(X, supervision)
     if len(among) == 1 or score is None:
         return "standard" if "standard" in among else among[0]
-    sample = X[rows]
+    sample, gains = X[rows], {"cosine": _SMALLEST_GAIN}
+    spread = np.std(sample, axis=0, dtype=np.float64)
+    if "standard" in among and spread.max() > _MIXED * np.median(spread[spread > 0]):
+        gains = dict.fromkeys(set(among) - {"standard"}, _GAIN_OF_MIXED_UNITS)
     best, chosen = None, among[0]
-    for scale in among:
+    for scale in sorted(among, key=gains.__contains__):
         scores = score(Scaler.fit(X, scale, supervision.row_weight).transform(sample))
         least = 0.0
-        if best is not None and scale == "cosine":
+        if best is not None and scale in gains:
             noise = float((scores - best).std()) / np.sqrt(len(scores))
-            least = 2 * noise + _SMALLEST_GAIN
+            least = 2 * noise + gains[scale]
         if best is None or float((scores - best).mean()) > least:
             best, chosen = scores, scale
     return chosen
@@ -126,6 +136,7 @@ def _scored(X: Points, supervision: Any) -> tuple[Any, Score | None]:
     if len(np.unique(groups)) < 2:
         return slice(None), None
     values = supervision.given[rows] if kind == "numbers" else supervision.codes[rows]
+    variance = np.var(values) if kind == "numbers" else 1.0
     weight = 1.0 if supervision.row_weight is None else supervision.row_weight[rows]
     weight = weight / np.mean(weight)
 
@@ -136,7 +147,7 @@ def _scored(X: Points, supervision: Any) -> tuple[Any, Score | None]:
         k = min(5 if kind == "numbers" else 3, len(Z) - int(np.bincount(groups).max()))
         nearest = values[np.argpartition(half, k - 1, axis=1)[:, :k]]
         if kind == "numbers":
-            return -weight * (nearest.mean(axis=1) - values) ** 2
+            return -weight * (nearest.mean(axis=1) - values) ** 2 / variance
         return weight * np.mean(nearest == values[:, None], axis=1)
 
     return rows, agreement
