@@ -51,7 +51,7 @@ _SMALLEST_GAIN = 1e-3
 _GAIN_OF_MIXED_UNITS = 0.1
 
 # Spread of a column, in those of the median column, from which units are mixed: penguins have 1,700
-# (grams, islands, sexes). Tables of the papers that have more than that are standardised either way.
+# (grams, islands, sexes). Tables of the papers with more than that are standardised either way.
 _MIXED = 100.0
 
 Score = Callable[[Floats], Vector]
