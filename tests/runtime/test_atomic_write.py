@@ -90,7 +90,7 @@ def test_what_cannot_be_written_is_refused_at_once(path, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="not a regular file"):
         write(tmp_path)
 
-    def forbidden(name, *options):
+    def forbidden(name, *options, **more):
         raise PermissionError(13, "Permission denied", str(name))
 
     monkeypatch.setattr(os, "open", forbidden)

@@ -11,9 +11,11 @@ class's own default.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from textwrap import indent
 from typing import Any, Literal, TypeVar, dataclass_transform
 
 from nearfar.learners.selection.held_out import Validation as Validation
@@ -156,8 +158,8 @@ ATTRIBUTES = {
 # Attributes of learners that have a parameter.
 _ONLY_WITH = {"prior_share_": "validation_fraction", "mining_": "constraints"}
 
-_SECTION = re.compile(r"\n\n    (?=[A-Z]\w+\n    -+\n)")
-_ENTRY = re.compile(r"^    (\w[\w, ]*) :", re.MULTILINE)
+_SECTION = re.compile(r"\n\n(?=[A-Z]\w+\n-+\n)")
+_ENTRY = re.compile(r"^(\w[\w, ]*) :", re.MULTILINE)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -174,7 +176,8 @@ def learner(cls: C) -> C:
     estimator._defaults, estimator._rules = defaults, rules
     estimator.__init__ = with_hints(estimator.__init__, defaults)
     if estimator.__doc__ and "\n" in estimator.__doc__:
-        estimator.__doc__ = _documented(estimator.__doc__, defaults)
+        # Python 3.13 and later have removed the indentation already.
+        estimator.__doc__ = _documented(inspect.cleandoc(estimator.__doc__), defaults)
     return estimator
 
 
@@ -193,17 +196,17 @@ def _documented(docstring: str, defaults: Mapping[str, object]) -> str:
     head, *sections = _SECTION.split(docstring)
     by_title = {section.split("\n")[0]: section for section in sections}
     for title, entries in (("Parameters", parameters), ("Attributes", attributes)):
-        section = by_title.get(title, f"{title}\n    {'-' * len(title)}")
+        section = by_title.get(title, f"{title}\n{'-' * len(title)}")
         known = {name for names in _ENTRY.findall(section) for name in names.split(", ")}
-        added = [entry for entry in entries if entry.split(" :")[0].strip() not in known]
+        added = [entry for entry in entries if entry.split(" :")[0] not in known]
         by_title[title] = "\n".join([section.rstrip(), *added])
     order = ["Parameters", "Attributes"]
     order += [title for title in by_title if title not in order]
-    return "\n\n    ".join([head, *(by_title[title] for title in order)]).rstrip() + "\n    "
+    return "\n\n".join([head, *(by_title[title] for title in order)]).rstrip() + "\n"
 
 
 def _entry(title: str, text: str) -> str:
-    return f"    {title}\n" + "\n".join(f"        {line}" for line in text.split("\n"))
+    return f"{title}\n" + indent(text, "    ")
 
 
 def _default(value: object, kind: str) -> str:
