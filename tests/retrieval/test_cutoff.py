@@ -182,6 +182,23 @@ def test_refusal_says_how_many_are_needed():
     assert refused.value.strongest is not None
 
 
+def test_a_refusal_finds_low_targets():
+    rng = np.random.default_rng(0)
+    X, rows = rng.normal(size=(2000, 16)), rng.integers(2000, size=600)
+    judged = Relevance(range(600), rows)
+    hard = AnswerEvidence(X[rows] + 1.6 * rng.normal(size=(600, 16)), X, judged)
+    with pytest.raises(TargetNotCertifiedError, match=r"choose a weaker target\. With") as refused:
+        choose_cutoff(hard, search_target("precision>=0.9"))
+    strongest = search_target(refused.value.strongest)
+    assert strongest.value < 0.5
+    assert choose_cutoff(hard, strongest).bound >= strongest.value
+    hopeless = AnswerEvidence(rng.normal(size=(600, 16)), X, judged)
+    message = r"is 0\.\d+\. With these queries, no precision of 0\.01 or more can be certified"
+    with pytest.raises(TargetNotCertifiedError, match=message) as refused:
+        choose_cutoff(hopeless, search_target("precision>=0.2"))
+    assert refused.value.strongest is None
+
+
 @pytest.mark.parametrize("answers", ["all", "seen", "unseen"])
 def test_set_aside(answers):
     rng = np.random.RandomState(0)
