@@ -130,8 +130,18 @@ def adapt(
         if isinstance(queries, SearchInput):
             data = queries
         else:
+            if (judgements is None) == (clicks is None):
+                raise ValueError(
+                    "Say which documents are relevant, by either judgements (a file, a folder of "
+                    "BEIR, or a Relevance) or clicks."
+                )
             relevance = judgements if isinstance(judgements, Relevance) else None
             path = None if isinstance(judgements, Relevance) else judgements
+            if path is not None and not isinstance(path, str | PathLike):
+                raise TypeError(
+                    f"judgements must be a path or a Relevance; got {type(path).__name__}. "
+                    "nearfar.retrieval.from_columns makes a Relevance of columns of ids."
+                )
             folder = path is not None and Path(path).is_dir()
             data = read_search(
                 queries,
