@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -308,6 +309,23 @@ def test_other_queries_test_a_cutoff():
     assert text.startswith(f"{(~some).sum()} queries of this report took no part")
     assert f"recall {recall:.3f}, " in text
     assert f"{np.mean([len(each) for each in answers]):.1f} documents on average" in text
+
+
+@pytest.mark.parametrize("promised", [0.5, 0.95, 0.999])
+def test_a_tested_cutoff_is_within_chance_or_not(promised):
+    Q, X, relevance = topic_search(n_topics=30, n_queries=6)
+    adapter = RetrievalAdapter(target="recall>=0.5", learn=False)
+    adapter.fit(Q, X, relevance.subset(np.arange(0, len(Q), 2)))
+    adapter.cutoff_ = replace(adapter.cutoff_, target=f"recall>={promised:g}")
+    text = adapter.tested_cutoff(Q, X, relevance)
+    found = re.search(r"The recall is (\S+) \(90 % interval (\S+) to (\S+)\), (.*)\.$", text)
+    figure, low, high = map(float, found.groups()[:3])
+    assert low < figure < high
+    if figure >= promised:
+        assert found[4] == "as promised"
+    else:
+        size = "no more" if high >= promised else "more"
+        assert found[4] == f"below the promised {promised:g} by {size} than chance explains"
 
 
 def test_files_of_version_1_have_no_cutoff(tmp_path):
