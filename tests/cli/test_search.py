@@ -113,6 +113,8 @@ def test_an_adapter_that_changes_nothing_is_noted(run: Any, weights: Floats) -> 
     assert not Path("d-adapter.safetensors").exists()
     found = json.loads(run("adapt", *INPUT, "--no-comparison", "--json", code=3).stdout)
     assert found["outcome"] == "same"
+    assert found["chosen"]["n_queries"] > 0
+    assert 0 < found["chosen"]["before"] < 1
 
 
 def test_searches_that_cannot_tell_write_nothing(run: Any, weights: Floats, folder: Path) -> None:
