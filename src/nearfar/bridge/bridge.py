@@ -59,7 +59,8 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     form : {"auto", "orthogonal", "linear", "low-rank", "local"}, default="auto"
         A rotation with one scale, ridge regression, the same with a lower rank, or with a
         correction in each of up to 16 regions. "auto" takes the one that keeps most neighbours of
-        items that are held out for this choice, and "local" only if it keeps more beyond noise.
+        items, or of queries if there are some, that are held out for this choice, and "local" only
+        if it keeps more beyond noise.
     n_neighbors : int, default=10
         Neighbours of an item that are counted.
     test_fraction : float, default=0.1
@@ -76,8 +77,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Its form: "orthogonal", "linear", "local", or "low-rank" with its rank.
     recall_ : Recall
         What maps that were learned from the other items keep of the neighbours of the items that
-        were held out, with an interval. It is for an index of the size that was searched, and lower
-        in a larger one. ``print(bridge.recall_)`` writes a sentence.
+        were held out, with an interval. It is for vectors like the items, not for queries that
+        differ from them, and for an index of the size that was searched; in a larger one it is
+        lower. ``print(bridge.recall_)`` writes a sentence.
     query_recall_ : Recall or None
         The same of queries, if `fit` gets some; each was mapped by a bridge that was not learned
         from it. None without queries: `recall_` then tells little of them.

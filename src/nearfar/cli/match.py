@@ -97,7 +97,7 @@ def match(
             check_output(path, kind, inputs)
     if report is not None:
         # Only reports need matplotlib and Jinja.
-        from nearfar.report import check_packages
+        from nearfar.report.page import check_packages
 
         check_packages()
     if ask is not None and not pairs and matcher is None:

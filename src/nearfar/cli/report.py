@@ -10,7 +10,8 @@ import typer
 from nearfar.cli import options
 from nearfar.cli.files import check_metric_output, load_metric
 from nearfar.cli.terminal import bars, command, command_line, say, show_json
-from nearfar.report import Study, check_packages
+from nearfar.report import Study
+from nearfar.report.page import check_packages
 from nearfar.tables.formats import check_output, stem_of
 from nearfar.workflow.checkpoint import FitCheckpoint
 from nearfar.workflow.fitting import parse_seconds

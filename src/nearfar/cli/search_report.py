@@ -11,7 +11,7 @@ from nearfar.cli import options
 from nearfar.cli.adapt import SearchOptions, SplitName
 from nearfar.cli.files import load_adapter
 from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json
-from nearfar.report import check_packages
+from nearfar.report.page import check_packages
 from nearfar.runtime.notes import notes_so_far
 from nearfar.tables.formats import FORMATS, check_output, kind_of, stem_of
 from nearfar.workflow.searching import adapt, run_files

@@ -22,12 +22,5 @@ Needs matplotlib and Jinja: ``pip install "nearfar[report]"``.
 from nearfar.report.page import write_report
 from nearfar.report.search_page import SearchStudy, write_search_report
 from nearfar.report.study import Study
-from nearfar.runtime.optional_package import optional_package
 
-__all__ = ["SearchStudy", "Study", "check_packages", "write_report", "write_search_report"]
-
-
-def check_packages() -> None:
-    """Raise ImportError if a package is missing, before work that ends in a report."""
-    for package in ("matplotlib", "jinja2"):
-        optional_package(package, "A report", "nearfar[report]")
+__all__ = ["SearchStudy", "Study", "write_report", "write_search_report"]
