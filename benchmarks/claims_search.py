@@ -36,7 +36,7 @@ import numpy as np
 import nearfar
 from cranfield import clinc, cranfield
 from nearfar import Bridge, Relevance, RetrievalAdapter, compare_retrieval
-from nearfar.bridge.bridge import OldNeighbors
+from nearfar.bridge.recall import OldNeighbors
 from nearfar.comparison.gains import smallest_gain
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, search

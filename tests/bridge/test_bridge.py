@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfar import Bridge, Metric
 from nearfar.bridge import Recall
-from nearfar.bridge.bridge import OldNeighbors
+from nearfar.bridge.recall import OldNeighbors
 from nearfar.deploy.formats.onnx import write_onnx
 
 RNG = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def test_recall_is_that_of_the_whole_index():
     assert alone.low > truth
     assert bridge.recall_.low <= truth <= bridge.recall_.high
     assert bridge.recall_.n_searched == 4000
-    assert "of the 10 nearest of 4,000 old vectors, on 200 items" in str(bridge.recall_)
+    assert "their 10 nearest of 4,000 old vectors: the mean of 200, each" in str(bridge.recall_)
     with pytest.raises(ValueError, match="index has 3 columns, and the old vectors have 12"):
         Bridge().fit(new[:200], index[:200], index=np.ones((5, 3)))
 
@@ -91,9 +91,64 @@ def test_recall_is_that_of_the_whole_index():
 def test_a_sentence():
     sentence = str(Recall(0.875, 0.85, 0.9, 200, 10, 5000))
     assert sentence == (
-        "New vectors find 87.5 % (85.0 % to 90.0 %) of the 10 nearest of 5,000 old vectors, on 200 "
-        "items that were not learned from. In a larger index they find fewer."
+        "Mapped items find 87.5 % (85.0 % to 90.0 %) of their 10 nearest of 5,000 old vectors: the "
+        "mean of 200, each mapped by a bridge that was not learned from it. In a larger index they "
+        "find fewer, and queries unlike these items far fewer."
     )
+
+
+def _documents_and_queries():
+    """Return old and new vectors of both, turned by the new model in another way."""
+    rng, old, new = np.random.default_rng(2), [], []
+    for n in (1500, 3300):
+        turn = np.linalg.qr(rng.standard_normal((8, 8)))[0]
+        old.append(rng.standard_normal((n, 8)))
+        new.append(old[-1] @ turn + 0.2 * rng.standard_normal((n, 8)))
+    return *old, *new
+
+
+class TestQueries:
+    """Queries whose new vectors lie elsewhere than those of documents."""
+
+    OLD, ASKED, NEW, NEW_ASKED = _documents_and_queries()
+
+    def truth(self, bridge):
+        among = OldNeighbors(self.OLD, None, 10, self.ASKED[300:])
+        return float(among.shares(bridge.transform(self.NEW_ASKED[300:])).mean())
+
+    def test_the_figure_for_queries_is_what_they_get(self):
+        plain = Bridge().fit(self.NEW[:500], self.OLD[:500], self.OLD)
+        assert plain.query_recall_ is None
+        assert self.truth(plain) < plain.recall_.value / 5
+        some = (self.NEW_ASKED[:300], self.ASKED[:300])
+        bridge = Bridge().fit(self.NEW[:500], self.OLD[:500], self.OLD, queries=some)
+        stated = bridge.query_recall_
+        assert (stated.n_items, stated.n_searched) == (300, 1500)
+        assert stated.low <= self.truth(bridge) <= stated.high
+        assert stated.value > 0.5
+        # What it keeps of documents is stated for the same map.
+        among = OldNeighbors(self.OLD, np.arange(500, 1500), 10)
+        documents = float(among.shares(bridge.transform(self.NEW[500:])).mean())
+        assert bridge.recall_.low <= documents <= bridge.recall_.high
+
+    @pytest.mark.parametrize("form", ["orthogonal", "linear", "low-rank", "local"])
+    def test_every_form_is_corrected(self, form, tmp_path):
+        some = (self.NEW_ASKED[:300], self.ASKED[:300])
+        bridge = Bridge(form).fit(self.NEW[:500], self.OLD[:500], queries=some)
+        assert self.truth(bridge) > 0.5
+        bridge.save(tmp_path / "bridge")
+        again = Bridge.load(tmp_path / "bridge")
+        assert again.query_recall_ == bridge.query_recall_
+        np.testing.assert_array_equal(again.transform(self.NEW), bridge.transform(self.NEW))
+
+    def test_bad_queries(self):
+        for queries, message in (
+            ((self.NEW_ASKED[:19], self.ASKED[:19]), "at least 20 queries; got 19"),
+            ((self.NEW_ASKED[:30], self.ASKED[:29]), "got 30 new vectors and 29 old ones"),
+            ((self.NEW_ASKED[:30, :5], self.ASKED[:30]), "X has 5 features"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                Bridge().fit(self.NEW, self.OLD, queries=queries)
 
 
 def test_files(tmp_path):

@@ -33,7 +33,7 @@ def test_items_are_matched_by_id(run, document, vectors):
     assert found["recall"]["n_searched"] == 400
     np.testing.assert_allclose(Bridge.load("b").transform(new), old[rows], atol=1e-8)
     said = run("bridge", "new.parquet", "old.parquet", "--id", "id", "--out", "b")
-    assert "of the 10 nearest of 400 old vectors" in said.stdout
+    assert "of their 10 nearest of 400 old vectors" in said.stdout
 
 
 def test_rows_in_the_same_order(run, fail, vectors):
@@ -53,6 +53,32 @@ def test_new_items_without_an_old_vector(run, vectors):
     pl.read_parquet("old.parquet").head(300).write_parquet("less.parquet")
     said = run("bridge", "new.parquet", "less.parquet", "--id", "id", "--out", "b").stderr
     assert "of 150 new vectors have an old one of the same id" in said
+
+
+def test_ids_in_common(fail, vectors):
+    table = pl.read_parquet("new.parquet")
+    table.with_columns(id="x" + table["id"]).write_parquet("other.parquet")
+    said = fail("bridge", "other.parquet", "old.parquet", "--id", "id")
+    assert "No id of other.parquet is in old.parquet (such as xd" in said
+
+
+def test_queries_have_a_figure_of_their_own(run, document, vectors):
+    command = ["bridge", "new.parquet", "old.parquet", "--id", "id", "--out", "b"]
+    unmeasured = "Queries were not measured: embed some hundred of them with both models"
+    assert unmeasured in run(*command).stdout
+    assert unmeasured in run("show", "b").stdout
+    rng = np.random.default_rng(1)
+    names = [f"q{i}" for i in range(60)]
+    for name, width in (("new_q", 8), ("old_q", 6)):
+        table = pl.DataFrame({"id": names, "emb": rng.standard_normal((60, width))})
+        table.sample(fraction=1, shuffle=True, seed=width).write_parquet(f"{name}.parquet")
+    said = run(*command, "--queries", "new_q.parquet", "old_q.parquet")
+    assert "Mapped queries find" in said.stdout
+    assert "less than half of the neighbours are found; embed more queries" in said.stderr
+    shown = run("show", "b").stdout
+    assert "Mapped queries find" in shown
+    assert unmeasured not in shown
+    assert document("show", "b")["query_recall"]["n_items"] == 60
 
 
 def test_a_bridge_that_keeps_little_is_warned_of(run, folder):

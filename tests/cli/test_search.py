@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ir_measures
 import numpy as np
+import polars as pl
 import pytest
 from ir_measures import RR, nDCG
 
@@ -111,6 +113,8 @@ def test_an_adapter_that_changes_nothing_is_noted(run: Any, weights: Floats) -> 
     assert not Path("d-adapter.safetensors").exists()
     found = json.loads(run("adapt", *INPUT, "--no-comparison", "--json", code=3).stdout)
     assert found["outcome"] == "same"
+    assert found["chosen"]["n_queries"] > 0
+    assert 0 < found["chosen"]["before"] < 1
 
 
 def test_searches_that_cannot_tell_write_nothing(run: Any, weights: Floats, folder: Path) -> None:
@@ -164,6 +168,15 @@ def test_the_same_command_gives_the_same_files(run: Any, weights: Floats, adapti
     for name in ("one", "two"):
         run("search-report", *INPUT, "--run-out", f"{name}.trec", "--out", f"{name}.html")
     assert Path("one.trec").read_bytes() == Path("two.trec").read_bytes()
+
+
+@pytest.mark.parametrize("module", ["jinja2", "matplotlib"])
+def test_a_missing_package_is_named_before_the_work(
+    fail: Any, weights: Floats, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr("nearfar.cli.search_report.adapt", lambda *_: pytest.fail("worked"))
+    assert f"A report needs {module}; run pip install" in fail("search-report", *INPUT)
 
 
 def test_mistakes_end_in_one_line(run: Any, fail: Any, weights: Floats, folder: Path) -> None:
@@ -284,3 +297,12 @@ def test_queries_of_grade_0_deserve_nothing(weights: Floats) -> None:
     parts = adapted.cutoff.parts
     assert 0 < parts["nothing"]["n_queries"] < parts["all"]["n_queries"] < N_QUERIES
     assert "of them deserve nothing" in str(adapted)
+
+
+def test_arguments_of_adapt_are_named_as_they_are(weights: Floats) -> None:
+    Q, X = np.ones((5, 3)), np.ones((9, 3))
+    with pytest.raises(ValueError, match=r"by either judgements .* or clicks"):
+        nearfar.adapt(Q, X)
+    for judged in ({"q0": {"d1": 1}}, pl.DataFrame({"query": ["q0"]})):
+        with pytest.raises(TypeError, match=f"a path or a Relevance; got {type(judged).__name__}"):
+            nearfar.adapt(Q, X, judged)  # type: ignore[arg-type]

@@ -60,6 +60,15 @@ def test_mistakes_are_named(run: Any, tables: Any) -> None:
     assert "colour" in run("weigh", *INPUT, "--number", "colour", code=2).stderr
     wrong = run("weigh", *INPUT, "--number", "text", code=2).stderr
     assert "Row 0 of text has missing" in wrong
+    unclear = run("weigh", *INPUT[:4], code=2).stderr
+    assert "lists in columns title, picture; choose one with --source." in unclear
+
+
+def test_the_result_says_whether_to_use_it(run: Any, tables: Any) -> None:
+    alone = run("weigh", *INPUT, code=3).stdout
+    assert "This choice is not shown to be better than" in alone
+    better = run("weigh", *INPUT, "--source", "picture", "--number", "price").stdout
+    assert "This choice" not in better
 
 
 def test_show_says_what_sources_add_and_where_weights_come_from(

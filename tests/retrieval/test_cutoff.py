@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -182,6 +183,23 @@ def test_refusal_says_how_many_are_needed():
     assert refused.value.strongest is not None
 
 
+def test_a_refusal_finds_low_targets():
+    rng = np.random.default_rng(0)
+    X, rows = rng.normal(size=(2000, 16)), rng.integers(2000, size=600)
+    judged = Relevance(range(600), rows)
+    hard = AnswerEvidence(X[rows] + 1.6 * rng.normal(size=(600, 16)), X, judged)
+    with pytest.raises(TargetNotCertifiedError, match=r"choose a weaker target\. With") as refused:
+        choose_cutoff(hard, search_target("precision>=0.9"))
+    strongest = search_target(refused.value.strongest)
+    assert strongest.value < 0.5
+    assert choose_cutoff(hard, strongest).bound >= strongest.value
+    hopeless = AnswerEvidence(rng.normal(size=(600, 16)), X, judged)
+    message = r"is 0\.\d+\. With these queries, no precision of 0\.01 or more can be certified"
+    with pytest.raises(TargetNotCertifiedError, match=message) as refused:
+        choose_cutoff(hopeless, search_target("precision>=0.2"))
+    assert refused.value.strongest is None
+
+
 @pytest.mark.parametrize("answers", ["all", "seen", "unseen"])
 def test_set_aside(answers):
     rng = np.random.RandomState(0)
@@ -291,6 +309,23 @@ def test_other_queries_test_a_cutoff():
     assert text.startswith(f"{(~some).sum()} queries of this report took no part")
     assert f"recall {recall:.3f}, " in text
     assert f"{np.mean([len(each) for each in answers]):.1f} documents on average" in text
+
+
+@pytest.mark.parametrize("promised", [0.5, 0.95, 0.999])
+def test_a_tested_cutoff_is_within_chance_or_not(promised):
+    Q, X, relevance = topic_search(n_topics=30, n_queries=6)
+    adapter = RetrievalAdapter(target="recall>=0.5", learn=False)
+    adapter.fit(Q, X, relevance.subset(np.arange(0, len(Q), 2)))
+    adapter.cutoff_ = replace(adapter.cutoff_, target=f"recall>={promised:g}")
+    text = adapter.tested_cutoff(Q, X, relevance)
+    found = re.search(r"The recall is (\S+) \(90 % interval (\S+) to (\S+)\), (.*)\.$", text)
+    figure, low, high = map(float, found.groups()[:3])
+    assert low < figure < high
+    if figure >= promised:
+        assert found[4] == "as promised"
+    else:
+        size = "no more" if high >= promised else "more"
+        assert found[4] == f"below the promised {promised:g} by {size} than chance explains"
 
 
 def test_files_of_version_1_have_no_cutoff(tmp_path):

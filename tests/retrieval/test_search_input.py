@@ -123,6 +123,31 @@ def test_unknown_ids_can_be_left_out(place: Path) -> None:
     assert len(read(qrels=path, ignore_unknown=True).relevance) == 1
 
 
+def test_ids_that_hardly_match(place: Path) -> None:
+    for name, letter in (("q", "q"), ("d", "d")):
+        rows = [f'{{"id": "{letter}{i}", "emb": [{i}, 1]}}\n' for i in range(6)]
+        (place / f"{name}.jsonl").write_text("".join(rows))
+    (place / "good.qrels").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(4)))
+    (place / "swapped.qrels").write_text("".join(f"d{i} 0 q{i} 1\n" for i in range(4)))
+    (place / "other.qrels").write_text("".join(f"x{i} 0 d{i} 1\n" for i in range(4)))
+    files = {"queries": "q.jsonl", "documents": "d.jsonl"}
+    swapped = "0 of 4 ids have one. They are ids of documents: .* swapped"
+    for ignore in (False, True):
+        for options, message in (
+            ({"qrels": Path("swapped.qrels")} | files, swapped),
+            ({"queries": "d.jsonl", "documents": "q.jsonl", "qrels": Path("good.qrels")}, swapped),
+            (
+                {"qrels": Path("other.qrels")} | files,
+                r"0 of 4 ids have one. Are the judgements for other files, .* column \(ids\)",
+            ),
+        ):
+            with pytest.raises(ValueError, match=message) as refused:
+                read(**options, ignore_unknown=ignore)
+            assert "ignore_unknown" not in str(refused.value)
+    with pytest.raises(ValueError, match=r"No ids were found in .*npy, .* give a table with"):
+        read(qrels=Path("good.qrels"))
+
+
 def test_queries_that_are_not_used_are_noted(place: Path) -> None:
     (place / "one.qrels").write_text("0 0 2 1\n")
     with collecting_notes() as notes:

@@ -240,6 +240,11 @@ class TestStores:
         found = eval(re.sub(r"\"(\w+)\"", r"scores['\1']", expression), {"scores": scores})
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
+    def test_pgvector_has_no_bm25(self, learned):
+        with collecting_notes() as notes:
+            learned.to_store("pgvector")
+        assert 'put its score, from an extension, where "text" stands' in notes[0].text
+
     def test_names_are_quoted(self):
         rng = np.random.default_rng(0)
         name, X = 'a"; DROP', rng.normal(size=(30, 3))

@@ -81,6 +81,38 @@ def test_untouched_vectors_are_the_identity(adapters):
     assert gate_searches("untouched", adapters["plain"]).outcome == "same"
 
 
+def test_the_new_version_may_be_untouched(adapters):
+    back = gate_searches(adapters["helpful"], "untouched")
+    forth = gate_searches("untouched", adapters["helpful"])
+    assert (back.outcome, back.recommended) == ("worse", "the old version")
+    assert (back.before, back.after) == (forth.after, forth.before)
+    with pytest.raises(ValueError, match="Give a file as the new version"):
+        gate_searches("untouched", "untouched")
+    with pytest.raises(ValueError, match="Give a file as the new version"):
+        gate(adapters["plain"], "untouched", table=X, label=X[:, 0] > 0)
+
+
+def test_the_same_needs_an_interval_that_says_so(adapters, tmp_path):
+    rng, losing = np.random.default_rng(3), []
+    for number in range(6):
+        weights = HELPFUL + 0.1 * rng.standard_normal(len(HELPFUL))
+        other = save_adapter(tmp_path / str(number), weights)
+        for pair in ((adapters["helpful"], other), (other, adapters["helpful"])):
+            found = gate_searches(*pair)
+            losing += [found.outcome] * (found.after < found.before)
+            assert found.outcome != "same" or max(-found.low, found.high) <= 0.005
+    assert "cannot tell" in losing
+
+
+def test_documents_of_another_model_are_warned_of(adapters):
+    judged, turned = RELEVANCE.subset(JUDGED), X[:, ::-1]
+    found = gate("untouched", adapters["helpful"], Q[:, ::-1], turned, relevance=judged)
+    said = "documents that the new version learned from has the same vector here"
+    assert any(said in note.text for note in found.notes)
+    same = gate_searches("untouched", adapters["helpful"])
+    assert not any(said in note.text for note in same.notes)
+
+
 def test_searches_that_lose_for_unseen_documents_do_not_pass(adapters, monkeypatch):
     """The rule of all searches holds for versions, too."""
     from nearfar.retrieval.results import SearchComparison

@@ -5,13 +5,18 @@ be searched with new queries. From vectors of the same items by both models, a b
 of new vectors into the space of the old ones. Items that were held out tell how many of the old
 neighbours it keeps. The more vectors are searched, the fewer these are, so that the whole index is
 searched, if that is given.
+
+Queries are not like documents: a map that was learned from documents alone may keep half of the
+neighbours of documents and hardly any of queries. Learned from both together, it fits documents, as
+they are more. With queries, the map of the items is therefore corrected by ridge regression on what
+it leaves over of the queries, and queries that were held out choose its form.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,11 +27,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.bridge.local import Regions, local, n_regions
 from nearfar.bridge.maps import Centred, Ridge, orthogonal
+from nearfar.bridge.recall import OldNeighbors, Recall
 from nearfar.deploy.linear_map import LinearMap
-from nearfar.evaluate.intervals import value_interval
 from nearfar.metrics.learned_from import row_digests
 from nearfar.numerics.missing import naming_remedies, refuse_masked
-from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer, number
 from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
@@ -39,9 +43,8 @@ _FEWEST_ITEMS = 20
 # Parts of items are held out until so many were searched for: enough for an interval of about 2
 # points.
 _MOST_SEARCHED = 2000
-# Variance of a mean relative to that of independent items: those held out together share a
-# map. It is what searches have (`evaluate.measures`); `benchmarks/claims_search.py` counts.
-_NOISE = 1.25
+# Parts in which queries are held out.
+_QUERY_FOLDS = 10
 # Rows whose features of regions are held at a time.
 _BLOCK = 1024
 # Ranks to try, relative to the number of features; more would cost a fit each.
@@ -56,7 +59,8 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     form : {"auto", "orthogonal", "linear", "low-rank", "local"}, default="auto"
         A rotation with one scale, ridge regression, the same with a lower rank, or with a
         correction in each of up to 16 regions. "auto" takes the one that keeps most neighbours of
-        items that are held out for this choice, and "local" only if it keeps more beyond noise.
+        items, or of queries if there are some, that are held out for this choice, and "local" only
+        if it keeps more beyond noise.
     n_neighbors : int, default=10
         Neighbours of an item that are counted.
     test_fraction : float, default=0.1
@@ -73,8 +77,12 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Its form: "orthogonal", "linear", "local", or "low-rank" with its rank.
     recall_ : Recall
         What maps that were learned from the other items keep of the neighbours of the items that
-        were held out, with an interval. It is for an index of the size that was searched, and lower
-        in a larger one. ``print(bridge.recall_)`` writes a sentence.
+        were held out, with an interval. It is for vectors like the items, not for queries that
+        differ from them, and for an index of the size that was searched; in a larger one it is
+        lower. ``print(bridge.recall_)`` writes a sentence.
+    query_recall_ : Recall or None
+        The same of queries, if `fit` gets some; each was mapped by a bridge that was not learned
+        from it. None without queries: `recall_` then tells little of them.
     provenance_ : Provenance or None
         When it was learned, by which version and from how much; None if an earlier file does not
         say.
@@ -116,7 +124,14 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.test_fraction = test_fraction
         self.random_state = random_state
 
-    def fit(self, new: ArrayLike, old: ArrayLike, index: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        new: ArrayLike,
+        old: ArrayLike,
+        index: ArrayLike | None = None,
+        *,
+        queries: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> Self:
         """Learn the map.
 
         Parameters
@@ -128,6 +143,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         index : array-like of shape (n_index, n_old), optional
             All old vectors that will be searched; those of the items may be among them. Without it,
             `recall_` is for an index of these items alone.
+        queries : pair of array-like, optional
+            Vectors of queries by the new and by the old model, at least 20. The map is then for
+            queries: they correct it, choose its form, and have a recall of their own.
         """
         check_parameters(self._parameter_rules, self.get_params())
         if old is None:
@@ -148,22 +166,30 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"A bridge needs at least {max(_FEWEST_ITEMS, self.n_neighbors + 1)} items; "
                 f"got {len(X)}."
             )
+        asked = None if queries is None else self._pair(queries, Y)
         searched = Y if index is None else _with_index(Y, index)
         with limited_threads():
-            items = check_random_state(self.random_state).permutation(len(X))
+            random = check_random_state(self.random_state)
+            items = random.permutation(len(X))
+            self.query_recall_: Recall | None = None
+            if asked is not None:
+                self.form_, self.query_recall_ = self._of_queries(X, Y, asked, searched, random)
+            else:
+                self.form_ = self._choose(X, Y, items, searched)
             size = max(2, round(self.test_fraction * len(items)))
             shares: list[Vector] = []
             for start in range(0, min(len(items), _MOST_SEARCHED), size):
                 test = items[start : start + size][:_MOST_SEARCHED]
                 rest = np.concatenate([items[start + size :], items[:start]])
-                form = self._choose(X, Y, rest, searched)
-                partial = _forms(X[rest], Y[rest], self.form)[form]()
+                # Queries choose the form without a look at what items keep.
+                form = self._choose(X, Y, rest, searched) if asked is None else self.form_
+                partial = _corrected(_forms(X[rest], Y[rest], self.form)[form](), asked)
                 neighbors = OldNeighbors(searched, test, self.n_neighbors)
                 shares.append(neighbors.shares(_mapped(partial, X[test])))
             self.recall_ = Recall.of(np.concatenate(shares), self.n_neighbors, len(searched))
-            self.form_ = self._choose(X, Y, items, searched)
-            self.linear_map_ = _forms(X, Y, self.form)[self.form_]()
-        numbers = {"items": len(X), "vectors to search": len(searched)}
+            self.linear_map_ = _corrected(_forms(X, Y, self.form)[self.form_](), asked)
+        numbers = {"items": len(X)} | ({} if asked is None else {"queries": len(asked[0])})
+        numbers |= {"vectors to search": len(searched)}
         self.provenance_: Provenance | None = Provenance.now(numbers, row_digests(X))
         return self
 
@@ -214,8 +240,9 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         arrays = {"L": self.linear_map_.L, "b": self.linear_map_.b}
         local = bool(self.linear_map_.maps)
         arrays |= {"centers": self.linear_map_.maps[0].centers} if local else {}
-        recall = {name: repr(value) for name, value in vars(self.recall_).items()}
-        header = {"version": "2" if local else "1", "form": self.form_, **recall}
+        header = {"version": "2" if local else "1", "form": self.form_, **self.recall_.header}
+        if self.query_recall_ is not None:
+            header["queries"] = json.dumps(self.query_recall_.header)
         header |= self.provenance_.metadata if self.provenance_ is not None else {}
         write_tensors(path, "bridge", arrays, header)
 
@@ -225,10 +252,8 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         with open_tensors(path, "bridge", versions=(1, 2)) as file:
             maps = (Regions(file["centers"]),) if "centers" in file else ()
             linear_map, header = LinearMap(file["L"], file["b"], maps=maps), file.metadata
-            value, low, high = (float(header[name]) for name in ("value", "low", "high"))
-            # Files of version 0.1 do not say how many vectors were searched.
-            numbers = (int(header.get(n, 0)) for n in ("n_items", "n_neighbors", "n_searched"))
-            recall, form = Recall(value, low, high, *numbers), header["form"]
+            recall, form = Recall.read(header), header["form"]
+            asked = json.loads(header.get("queries", "null"))
             provenance = Provenance.read(header)
             width = linear_map.n_features
             if maps:
@@ -237,6 +262,7 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 raise ValueError("its arrays do not fit together")
         bridge = cls(n_neighbors=recall.n_neighbors)
         bridge.linear_map_, bridge.form_, bridge.recall_ = linear_map, form, recall
+        bridge.query_recall_ = None if asked is None else Recall.read(asked, "queries")
         bridge.n_features_in_, bridge.provenance_ = linear_map.n_features, provenance
         return bridge
 
@@ -251,13 +277,54 @@ class Bridge(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         shares = {
             name: neighbors.shares(_mapped(learn(), new[held_out])) for name, learn in forms.items()
         }
-        linear = [name for name in forms if name != "local"]
-        best = max(linear, key=lambda name: float(shares[name].mean()))
-        if "local" in forms:
-            gain = shares["local"] - shares[best]
-            if gain.mean() > gain.std() / len(gain) ** 0.5:
-                return "local"
-        return best
+        return _most_kept(shares)
+
+    def _pair(self, queries: tuple[ArrayLike, ArrayLike], old: Floats) -> tuple[Floats, Floats]:
+        """Return the new and the old vectors of queries."""
+        new_queries, old_queries = queries
+        with naming_remedies():
+            Q: Floats = validate_data(self, new_queries, reset=False, dtype=_DTYPES)
+            Z: Floats = check_array(old_queries, dtype=_DTYPES, input_name="old vectors of queries")
+        if len(Q) != len(Z) or Z.shape[1] != old.shape[1]:
+            raise ValueError(
+                f"Queries need a new vector and an old one of length {old.shape[1]} each; got "
+                f"{len(Q)} new vectors and {len(Z)} old ones of length {Z.shape[1]}."
+            )
+        if len(Q) < _FEWEST_ITEMS:
+            raise ValueError(
+                f"The recall for queries needs at least {_FEWEST_ITEMS} queries; got {len(Q)}."
+            )
+        return Q, Z
+
+    def _of_queries(
+        self,
+        new: Floats,
+        old: Floats,
+        asked: tuple[Floats, Floats],
+        searched: Floats,
+        random: np.random.RandomState,
+    ) -> tuple[str, Recall]:
+        """Return the form that keeps most neighbours of queries, and what it keeps of others.
+
+        For the recall, the form is chosen and the map corrected again without a part of them.
+        """
+        maps = {name: learn() for name, learn in _forms(new, old, self.form).items()}
+        Q, Z = asked
+
+        def shares(name: str, rest: Ints, test: Ints) -> Vector:
+            neighbors = OldNeighbors(searched, None, self.n_neighbors, Z[test])
+            return neighbors.shares(_mapped(_corrected(maps[name], (Q[rest], Z[rest])), Q[test]))
+
+        def chosen(some: Ints) -> str:
+            test, rest = np.split(some, [len(some) // 5])
+            return _most_kept({name: shares(name, rest, test) for name in maps})
+
+        order, found = random.permutation(len(Q)), []
+        for test in np.array_split(order, _QUERY_FOLDS):
+            rest = order[~np.isin(order, test)]
+            found.append(shares(chosen(rest), rest, test))
+        kept = np.concatenate(found)
+        return chosen(order), Recall.of(kept, self.n_neighbors, len(searched), "queries")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -289,6 +356,32 @@ def _forms(new: Floats, old: Floats, form: str) -> dict[str, Callable[[], Linear
     return forms
 
 
+def _most_kept(shares: dict[str, Vector]) -> str:
+    """Return the form with the largest mean share, the first of ties; local if beyond noise."""
+    linear = [name for name in shares if name != "local"]
+    if not linear:
+        return "local"
+    best = max(linear, key=lambda name: float(shares[name].mean()))
+    if "local" in shares:
+        gain = shares["local"] - shares[best]
+        if gain.mean() > gain.std() / len(gain) ** 0.5:
+            return "local"
+    return best
+
+
+def _corrected(linear_map: LinearMap, queries: tuple[Floats, Floats] | None) -> LinearMap:
+    """Add the ridge regression of what a map leaves over of queries to it."""
+    if queries is None:
+        return linear_map
+    new, old = queries
+    own = Ridge(Centred.of(new, old - _mapped(linear_map, new))).linear()
+    if not linear_map.maps:
+        return LinearMap(linear_map.L + own.L, linear_map.b + own.b)
+    (regions,) = linear_map.maps
+    each = np.tile(np.column_stack([own.L, own.b]), len(regions.centers))
+    return LinearMap(linear_map.L + each, linear_map.b, maps=linear_map.maps)
+
+
 def _with_index(old: Floats, index: ArrayLike) -> Floats:
     """Return the old vectors of the items, and those of the index that are not among them."""
     others: Floats = check_array(index, dtype=_DTYPES, input_name="index")
@@ -307,75 +400,3 @@ def _mapped(linear_map: LinearMap, vectors: Floats) -> Floats:
     (regions,) = linear_map.maps
     parts = np.array_split(vectors, 1 + len(vectors) // _BLOCK)
     return np.concatenate([regions.features(part) @ linear_map.L.T for part in parts])
-
-
-@dataclass(frozen=True)
-class Recall:
-    """Share of the old neighbours that mapped new vectors find, on items not learned from.
-
-    Attributes
-    ----------
-    value : float
-    low, high : float
-        90 % interval.
-    n_items : int
-        Items whose neighbours were searched.
-    n_neighbors : int
-    n_searched : int
-        Number of old vectors that were searched. In a larger index, fewer neighbours are found.
-    """
-
-    value: float
-    low: float
-    high: float
-    n_items: int
-    n_neighbors: int
-    n_searched: int
-
-    @classmethod
-    def of(cls, shares: Vector, n_neighbors: int, n_searched: int) -> Recall:
-        """Average the shares of the items.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from nearfar.bridge import Recall
-        >>> print(Recall.of(np.array([0.8, 0.9, 1.0, 0.9]), 10, 500))
-        New vectors find 90.0 % (81.6 % to 94.8 %) of the 10 nearest of 500 old vectors, on 4 ...
-        """
-        low, high = value_interval(shares, _NOISE)
-        return cls(float(shares.mean()), low, high, len(shares), n_neighbors, n_searched)
-
-    def __str__(self) -> str:
-        return (
-            f"New vectors find {self.value:.1%} ({self.low:.1%} to {self.high:.1%}) of the "
-            f"{self.n_neighbors} nearest of {self.n_searched:,} old vectors, on {self.n_items:,} "
-            "items that were not learned from. In a larger index they find fewer."
-        ).replace("%", " %")
-
-
-class OldNeighbors:
-    """The neighbours of items among the old vectors.
-
-    Parameters
-    ----------
-    old : array of shape (n_samples, n_old)
-    items : array of int
-        Rows whose neighbours are searched; they do not find themselves.
-    n_neighbors : int
-    """
-
-    def __init__(self, old: Floats, items: Ints, n_neighbors: int) -> None:
-        self.items, self.k = items, n_neighbors
-        self.mean = old.mean(axis=0, dtype=np.float64)
-        self.rows = NearestRows(old - self.mean)
-        self.expected = self._nearest(old[items])
-
-    def shares(self, mapped: Floats) -> Vector:
-        """Return how many of an item's neighbours its mapped new vector finds, as shares."""
-        nearest = self._nearest(mapped)
-        hits = (nearest[:, :, None] == self.expected[:, None, :]).any(axis=2)
-        return np.asarray(hits.mean(axis=1))
-
-    def _nearest(self, vectors: Floats) -> Ints:
-        return self.rows.nearest(vectors - self.mean, self.k, self.items)[1]

@@ -11,7 +11,7 @@ from nearfar.cli import options
 from nearfar.cli.files import check_metric_output, spooled
 from nearfar.cli.terminal import bars, command, say, show_json
 from nearfar.tables.formats import ARRAYS, TABLES
-from nearfar.workflow.bridging import learn_bridge
+from nearfar.workflow.bridging import bridge_text, learn_bridge
 from nearfar.workflow.description import describe_bridge
 
 
@@ -36,6 +36,13 @@ def bridge(
             metavar="SOURCE", callback=spooled, help="All old vectors of the index [default: OLD]."
         ),
     ] = None,
+    queries: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="NEW_QUERIES OLD_QUERIES",
+            help="Vectors of queries by both models: the map is then for queries.",
+        ),
+    ] = None,
     ids: Annotated[
         str | None, typer.Option("--id", help="Column of ids, by which items are matched.")
     ] = None,
@@ -50,11 +57,13 @@ def bridge(
 
     New queries can then search an index of old vectors.
     """
-    check_metric_output(save_as, [new, old, index])
+    check_metric_output(save_as, [new, old, index, *(queries or ())])
     with bars():
-        learned = learn_bridge(new, old, index, ids=ids, vector=vector, random_state=seed)
+        learned = learn_bridge(
+            new, old, index, queries=queries, ids=ids, vector=vector, random_state=seed
+        )
     learned.save(save_as)
     if json:
         show_json({"file": str(save_as), **describe_bridge(learned)})
     else:
-        say(f"{learned.recall_}\nBridge of form {learned.form_} written to {save_as}")
+        say(f"{bridge_text(learned)}\nBridge of form {learned.form_} written to {save_as}")

@@ -21,7 +21,10 @@ def _source(help_text: str) -> typer.models.OptionInfo:
 @command
 def gate(
     old: Annotated[str, typer.Argument(help="File of the old version, or untouched.")],
-    new: Annotated[Path, typer.Argument(help="File of the new version.")],
+    new: Annotated[
+        Path,
+        typer.Argument(help="File of the new version, or untouched if the old one is an adapter."),
+    ],
     queries: Annotated[str | None, _source("Vectors of judged queries, for adapters.")] = None,
     documents: Annotated[str | None, _source("Vectors of documents.")] = None,
     qrels: Annotated[

@@ -95,6 +95,11 @@ def match(
     for path, kind in zip(written.values(), kinds, strict=True):
         if path is not None:
             check_output(path, kind, inputs)
+    if report is not None:
+        # Only reports need matplotlib and Jinja.
+        from nearfar.report.page import check_packages
+
+        check_packages()
     if ask is not None and not pairs and matcher is None:
         write_table(first_questions(left, right, questions, ids=ids, random_state=seed), ask)
         say(f"Nothing is known yet: first questions written to {ask}")

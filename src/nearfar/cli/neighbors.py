@@ -129,7 +129,7 @@ def _with_metric(
     return metric, gallery, asked
 
 
-def _with_adapter(path: Path, source: str, queries: str | None, **columns: str | None) -> _Searched:
+def _with_adapter(path: Path, source: str, queries: str | None, **columns: Any) -> _Searched:
     """Read an adapter, documents and queries."""
     if queries is None:
         raise UserError("An adapter searches documents for queries; give them with --queries FILE.")

@@ -11,6 +11,7 @@ from nearfar.cli import options
 from nearfar.cli.files import check_metric_output, load_metric
 from nearfar.cli.terminal import bars, command, command_line, say, show_json
 from nearfar.report import Study
+from nearfar.report.page import check_packages
 from nearfar.tables.formats import check_output, stem_of
 from nearfar.workflow.checkpoint import FitCheckpoint
 from nearfar.workflow.fitting import parse_seconds
@@ -50,6 +51,7 @@ def report(
     Unless --metric is given, the method that the verdict recommends learns a metric, which is
     written beside the report. --method names another one.
     """
+    check_packages()
     path = save_as or Path(f"{stem_of(Path(data.source))}.html")
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
     check_output(path, (".html", ".htm"), [*data.files, metric])

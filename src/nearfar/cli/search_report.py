@@ -11,6 +11,7 @@ from nearfar.cli import options
 from nearfar.cli.adapt import SearchOptions, SplitName
 from nearfar.cli.files import load_adapter
 from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json
+from nearfar.report.page import check_packages
 from nearfar.runtime.notes import notes_so_far
 from nearfar.tables.formats import FORMATS, check_output, kind_of, stem_of
 from nearfar.workflow.searching import adapt, run_files
@@ -49,6 +50,7 @@ def search_report(
 
     Every figure is from searches that were held out, unless an adapter is given.
     """
+    check_packages()
     path = save_as or Path(f"{stem_of(Path(search.documents))}.html")
     check_output(path, (".html", ".htm"), [*search.files, adapter])
     runs = [] if run_out is None else run_files(run_out)

@@ -21,6 +21,7 @@ from nearfar.runtime.notes import note
 from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.quoting import counted
 from nearfar.runtime.tensor_file import kind_of_file, metadata_of
+from nearfar.workflow.bridging import bridge_text
 from nearfar.workflow.description import (
     describe_adapter,
     describe_bridge,
@@ -75,7 +76,7 @@ def show(
             show_json({"file": str(metric), **describe_bridge(bridge)})
         else:
             size = f"{bridge.n_features_in_} features to {len(bridge.linear_map_.b)} coordinates"
-            say(f"{metric}: bridge of form {bridge.form_}, {size}\n{bridge.recall_}")
+            say(f"{metric}: bridge of form {bridge.form_}, {size}\n{bridge_text(bridge)}")
     else:
         _show_metric(metric, json)
     if not (json or columns) and (made := Provenance.read(metadata_of(metric))) is not None:

@@ -72,6 +72,10 @@ class Gain:
     high: float
     probability: float
 
+    def at_most(self, size: float) -> bool:
+        """Whether the interval has no gain and no loss that is larger."""
+        return -size <= self.low and self.high <= size
+
 
 def smallest_gain(loss: float) -> float:
     """Return the smallest gain over a loss that makes a practical difference.

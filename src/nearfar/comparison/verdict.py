@@ -108,7 +108,12 @@ class Verdict:
 
 
 def categorise_change(
-    rise: float, probability: float, harm: float, harm_of_unseen: float = 0.0
+    rise: float,
+    probability: float,
+    harm: float,
+    harm_of_unseen: float = 0.0,
+    *,
+    open_ended: bool = False,
 ) -> Category:
     """Return what a change means, where a loss is sure or not, too.
 
@@ -120,6 +125,9 @@ def categorise_change(
         That the change makes a practical difference for the better, and for the worse.
     harm_of_unseen : float, default=0.0
         The same for searches for documents that were not learned from, which must not lose.
+    open_ended : bool, default=False
+        Whether the data allow a difference that matters, on either side: a change that is not
+        better is then not known to be the same.
 
     Examples
     --------
@@ -128,11 +136,16 @@ def categorise_change(
     ('clearly better', 'worse')
     >>> categorise_change(0.1, 0.97, 0.0, harm_of_unseen=0.8)
     'too few rows to tell'
+    >>> categorise_change(-0.001, 0.2, 0.3, open_ended=True)
+    'too few rows to tell'
     """
-    worse = rise < 0 and harm >= CLEAR
+    worse, same = rise < 0 and harm >= CLEAR, Category.SAME
+    if open_ended:
+        same = Category.CANNOT_TELL
     if rise <= 0 and not worse:
-        return Category.SAME
+        return same
     category = categorise(probability, worse=worse)
+    category = same if category is Category.SAME else category
     if harm_of_unseen >= CLEAR:
         return Category.WORSE
     better = category in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)

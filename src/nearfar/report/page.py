@@ -13,10 +13,17 @@ from nearfar.report.sections import Progress, sections
 from nearfar.report.study import Study
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.notes import Note
+from nearfar.runtime.optional_package import optional_package
 
 # Fewer rows leave too few to hold out, and a page of figures would mislead.
 _MIN_ROWS = 10
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+
+
+def check_packages() -> None:
+    """Raise ImportError if a package is missing, before work that ends in a report."""
+    for package in ("matplotlib", "jinja2"):
+        optional_package(package, "A report", "nearfar[report]")
 
 
 def write_report(

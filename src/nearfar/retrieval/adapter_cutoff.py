@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import gen_batches
 
+from nearfar.evaluate.intervals import CONFIDENCE, mean_interval
 from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_choice import Answers, Choice
 from nearfar.retrieval.adapter_export import AdapterExport
@@ -153,9 +154,21 @@ class AdapterCutoff(AdapterExport):
             return "All queries of this report took part in this; test the cut-off on others."
         mapped = self.transform_queries(Q), self.transform_documents(X)
         at = np.array([self.cutoff_.value])
-        found = AnswerEvidence(*mapped, relevance.subset(fresh), cutoffs=at).figures(fresh >= 0)
+        evidence = AnswerEvidence(*mapped, relevance.subset(fresh), cutoffs=at)
+        found = evidence.figures(fresh >= 0)
         text = answers_text({name: float(value[0]) for name, value in found.items()})
-        return f"{len(fresh)} queries of this report took no part in this: {text}"
+        text = f"{len(fresh)} queries of this report took no part in this: {text}"
+        target = search_target(self.cutoff_.target)
+        figure, _, n = (float(values[0]) for values in evidence.bounds(target, CONFIDENCE))
+        if not n > 0:
+            return text
+        low, high = mean_interval(figure, figure * (1 - figure) / n, max(1, round(n)))
+        promise = "as promised"
+        if figure < target.value:
+            size = "no more" if high >= target.value else "more"
+            promise = f"below the promised {target.value:g} by {size} than chance explains"
+        interval = f"{figure:.3f} (90 % interval {low:.3f} to {high:.3f})"
+        return f"{text} The {target.measure} is {interval}, {promise}."
 
     def answer(self, Q: ArrayLike, X: ArrayLike, k: int | None = None) -> list[tuple[Floats, Ints]]:
         """Find the documents with a score at or above the cut-off.

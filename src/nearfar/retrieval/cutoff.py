@@ -61,6 +61,8 @@ _ROUNDING = 1e-6
 # Queries that lose everything and happen not to be among those seen. With one, graded losses with
 # rare failures miss targets in 8 % of simulations, with two in 4 %.
 _UNLUCKY = 2.0
+# Targets below 0.5 in round numbers: a precision of 0.1 is one relevant document of ten answers.
+_LOW = (0.4, 0.3, 0.2, 0.15, 0.1, 0.05, 0.03, 0.02, 0.01)
 # Of a refusal that says how many queries would be needed: as many times as there are.
 _MOST_MORE = 50
 
@@ -364,18 +366,21 @@ def _refusal(evidence: AnswerEvidence, target: Bound, confidence: float) -> Targ
     needed = next(
         (math.ceil(more * n) for more, high in highs if (high <= target.error).any()), None
     )
-    weaker = (each for each in target.weaker if _certified(evidence, each, confidence) is not None)
+    low = [Bound(target.measure, value) for value in _LOW if value < target.value]
+    weaker = (e for e in [*target.weaker, *low] if _certified(evidence, e, confidence) is not None)
     strongest = next(map(str, weaker), None)
     best = f"{target.measure} is {1 - error.min(initial=1.0):.3f}"
-    # Nobody judges that many: the target is out of reach.
-    give = f"give about {needed} such queries, or " if needed and needed <= _MOST_MORE * n else ""
-    can = f" {strongest} can be certified."
+    # If nobody judges that many, the target is out of reach.
+    ways = [f"give about {needed} such queries"] if needed and needed <= _MOST_MORE * n else []
     if strongest is None:
-        can = f" With these queries, no target for {target.measure} can be."
+        can = f"no {target.measure} of {_LOW[-1]} or more"
+    else:
+        ways, can = [*ways, "choose a weaker target"], strongest
+    remedy = ": " * bool(ways) + ", or ".join(ways)
     return TargetNotCertifiedError(
         f"{target} cannot be certified with {100 * confidence:g} % confidence. {n} judged queries "
         "take no part in learning, of which those that share documents count less. At the cut-offs "
-        f"tried first, their best {best}: {give}choose a weaker target.{can}",
+        f"tried first, their best {best}{remedy}. With these queries, {can} can be certified.",
         queries_needed=needed,
         strongest=strongest,
     )

@@ -10,7 +10,7 @@ import csv
 import gzip
 import json
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO
@@ -30,6 +30,47 @@ _GRADES = frozenset(
 )
 # How many separators a line has.
 _SEPARATORS = (2, 3)
+
+
+class UnknownIdError(ValueError):
+    """A judgement of a query or a document without a vector.
+
+    Attributes
+    ----------
+    kind : {"query", "document"}
+    few : bool
+        Whether less than half of the ids that are judged have a vector.
+    swapped : bool
+        Whether none has, and they are ids of the other kind.
+
+    Examples
+    --------
+    >>> from nearfar.retrieval.readers import UnknownIdError
+    >>> UnknownIdError("Line 3", "query", "q7", {"q6", "q7"}, {"q6": 0}, {"d1": 0})
+    UnknownIdError("Line 3 names query 'q7', which has no vector; 1 of 2 ids have one.")
+    """
+
+    def __init__(
+        self,
+        where: str,
+        kind: Literal["query", "document"],
+        name: str,
+        named: Set[str],
+        rows: Mapping[Hashable, int],
+        others: Mapping[Hashable, int],
+    ) -> None:
+        known = len(named & rows.keys())
+        self.kind, self.few = kind, 2 * known < len(named)
+        self.swapped = not known and 2 * len(named & others.keys()) > len(named)
+        other = "documents" if kind == "query" else "queries"
+        hint = (
+            f" They are ids of {other}: are the files of queries and documents, or the columns of "
+            "the judgements, swapped?"
+        )
+        super().__init__(
+            f"{where} names {kind} {name!r}, which has no vector; {known} of {len(named)} ids have "
+            f"one.{hint * self.swapped}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,11 +215,18 @@ def read_qrels(
     query_rows = _rows_by_id("query", map(str, query_ids))
     document_rows = _rows_by_id("document", map(str, document_ids))
     grades: dict[tuple[int, int], float] = {}
-    for where, query, document, grade in _judgements(path):
-        if unknown == "ignore" and not (query in query_rows and document in document_rows):
+    judged = list(_judgements(path))
+    named = ({query for _, query, _, _ in judged}, {document for _, _, document, _ in judged})
+    for where, query, document, grade in judged:
+        if query not in query_rows and (unknown == "raise" or named[0].isdisjoint(query_rows)):
+            raise UnknownIdError(where, "query", query, named[0], query_rows, document_rows)
+        if document not in document_rows and (
+            unknown == "raise" or named[1].isdisjoint(document_rows)
+        ):
+            raise UnknownIdError(where, "document", document, named[1], document_rows, query_rows)
+        if not (query in query_rows and document in document_rows):
             continue
-        row = _row(query_rows, query, "query", where)
-        pair = row, _row(document_rows, document, "document", where)
+        pair = query_rows[query], document_rows[document]
         if grades.setdefault(pair, grade) != grade:
             raise ValueError(
                 f"{where} grades document {document!r} of query {query!r} again, "

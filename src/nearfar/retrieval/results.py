@@ -18,7 +18,14 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import t as student
 
-from nearfar.comparison.gains import PRIOR_MEAN, Gain, Observed, expected_gains, observe_rows
+from nearfar.comparison.gains import (
+    PRIOR_MEAN,
+    Gain,
+    Observed,
+    expected_gains,
+    observe_rows,
+    smallest_gain,
+)
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
 from nearfar.comparison.verdict import EVEN, PROBABLE, Category, Verdict, categorise_change
 from nearfar.comparison.verdict_wording import search_headline
@@ -254,7 +261,7 @@ class SearchComparison(ResultsTable[SearchResult]):
         self.queries = self.untouched.ranking.queries
         self.depth = self.untouched.ranking.documents.shape[1]
         self.measure = next(iter(self.untouched.values))
-        self.answers, self.parts = answers, dict(parts or {})
+        self.answers, self.parts, self.prior_mean = answers, dict(parts or {}), prior_mean
         observed = [self._observed(result, self.untouched) for result in self.adapted]
         loss = 1 - self.untouched.means[self.measure]
         gains = expected_gains(observed, loss, NDCG.spreads, prior_mean=prior_mean)
@@ -428,8 +435,16 @@ class SearchComparison(ResultsTable[SearchResult]):
         if result is self.untouched:
             return Category.NOTHING
         before, after = (each.means[self.measure] for each in (self.untouched, result))
-        probability, harm = self.gains[result.name].probability, self.harms[result.name]
-        return categorise_change(after - before, probability, harm, self._harm_of_unseen(result))
+        gain, harm, unseen = (
+            self.gains[result.name],
+            self.harms[result.name],
+            self._harm_of_unseen(result),
+        )
+        # Where one side is expected to be better, no sign of a gain is enough to keep the other.
+        open_ended = self.prior_mean == 0 and not gain.at_most(smallest_gain(1 - before))
+        return categorise_change(
+            after - before, gain.probability, harm, unseen, open_ended=open_ended
+        )
 
     def _harm_of_unseen(self, result: SearchResult) -> float:
         """How sure it is that searches for unseen documents lose; 0 if that does not matter."""

@@ -16,7 +16,7 @@ import polars as pl
 
 from nearfar.columns.cells import is_frame
 from nearfar.retrieval.clicks import from_clicks, warn_if_clicks_confirm
-from nearfar.retrieval.readers import Unknown, beir_files, read_qrels, read_texts
+from nearfar.retrieval.readers import Unknown, UnknownIdError, beir_files, read_qrels, read_texts
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
@@ -123,6 +123,7 @@ def read_search(
     text: str | None = None,
     vector: str | None = None,
     ignore_unknown: bool = False,
+    vector_option: str = "vector",
 ) -> SearchInput:
     """Read vectors and judgements of searches.
 
@@ -146,6 +147,9 @@ def read_search(
     ignore_unknown : bool, default=False
         Whether to leave out judgements of ids that have no vector; otherwise they are errors.
 
+    vector_option : str, default="vector"
+        The caller's option for the column of vectors, for messages.
+
     Raises
     ------
     TableError
@@ -154,8 +158,9 @@ def read_search(
     if relevance is None and sum(each is not None for each in (qrels, beir, clicks)) != 1:
         places = [option("qrels", "FILE"), option("beir", "FOLDER"), option("clicks", "FILE")]
         raise TableError(f"Say where the judgements are, with one of {', '.join(places)}.")
-    asked = read_vectors(queries, "query", ids=ids, text=text, vector=vector)
-    searched = read_vectors(documents, "document", ids=ids, text=text, vector=vector)
+    columns = {"ids": ids, "text": text, "vector": vector}
+    asked = read_vectors(queries, "query", **columns, vector_option=vector_option)
+    searched = read_vectors(documents, "document", **columns, vector_option=vector_option)
     if beir is not None:
         files = beir_files(Path(beir), split)
         asked = _with_texts(asked, files.queries)
@@ -186,14 +191,24 @@ def read_search(
             relevance = read_qrels(Path(qrels), query_ids, document_ids, unknown=unknown)
     except ValueError as error:
         remedy = ""
-        if "has no vector" in str(error):
-            side, short = (searched, "doc") if "names document " in str(error) else (asked, "query")
-            remedy = f" Use {option('ignore-unknown')} to leave it out."
-            if side.ids is None and side.is_table:
-                remedy = (
-                    f" No ids were found in {side.source}, so that its rows count from 0; name the "
-                    f"column of ids with {option('id')}, or call it {short}_id."
+        if isinstance(error, UnknownIdError):
+            side, short = (asked, "query") if error.kind == "query" else (searched, "doc")
+            if side.ids is None and (side.is_table or error.few):
+                found = (
+                    f"name the column of ids with {option('id')}, or call it {short}_id"
+                    if side.is_table
+                    else f"give a table with a column {short}_id"
                 )
+                remedy = (
+                    f" No ids were found in {side.source}, so that its rows count from 0; {found}."
+                )
+            elif error.few and not error.swapped:
+                remedy = (
+                    f" Are the judgements for other files, or are the ids of {side.source} in "
+                    f"another column ({option('id')})?"
+                )
+            elif not error.few:
+                remedy = f" Use {option('ignore-unknown')} to leave it out."
         raise TableError(f"{error}{remedy}") from error
     unused = len(Q) - len(relevance.queries)
     if unused:
@@ -211,6 +226,7 @@ def read_vectors(
     ids: str | None = None,
     text: str | None = None,
     vector: str | None = None,
+    vector_option: str = "vector",
 ) -> VectorTable:
     """Read vectors of queries or of documents.
 
@@ -221,6 +237,8 @@ def read_vectors(
         What they are; it decides which arrays and columns are looked for.
     ids, text, vector : str, optional
         Columns of a table.
+    vector_option : str, default="vector"
+        The caller's option for the column of vectors, for messages.
     """
     given = as_source(source, "queries" if kind == "query" else "documents")
     if isinstance(given, np.ndarray):
@@ -236,7 +254,7 @@ def read_vectors(
         text = text or ("text" if "text" in frame.columns else None)
         names = [name for name in frame.columns if name not in {ids, text}]
         return VectorTable(
-            _vectors_of(frame, path, vector, names),
+            _vectors_of(frame, path, vector, names, vector_option),
             None if ids is None else row_names(frame[ids], path),
             None if text is None else words(frame[text]).to_list(),
             shown,
@@ -280,11 +298,13 @@ def _id_column(frame: pl.DataFrame, kind: Kind) -> str | None:
     return None
 
 
-def _vectors_of(frame: pl.DataFrame, path: Source, vector: str | None, names: list[str]) -> Array:
+def _vectors_of(
+    frame: pl.DataFrame, path: Source, vector: str | None, names: list[str], vector_option: str
+) -> Array:
     """Return the vectors in a column of lists, or in columns of numbers."""
     lists = [n for n in names if isinstance(frame[n].dtype, pl.List | pl.Array)]
     if vector is None and len(lists) > 1:
-        choose = option("vector")
+        choose = option(vector_option)
         raise TableError(f"{path} has lists in {columns_named(lists)}; choose one with {choose}.")
     if vector is None and not lists:
         numbers = {n: frame[n].cast(pl.Float64, strict=False) for n in names}

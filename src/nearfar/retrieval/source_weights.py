@@ -98,7 +98,8 @@ class WeighedSources:
     n_queries : int
         Judged queries that were learned from.
     ndcg : float
-        Mean nDCG@10 of held-out queries.
+        Mean nDCG@10 of held-out queries. All judged queries make the choice; this and the gains
+        are of queries that took no part in it.
     weights, shares : dict of str to float
         Of each source.
     adds : dict of str to HeldOutGain
@@ -134,8 +135,23 @@ class WeighedSources:
             figures = f"{self.weights[name]:10.4g}  {self.shares[name]:5.0%}  {gain!s:<24}"
             lines.append(f"{name:<{width}}  {figures} {gain.verdict}")
         lines.append(f"Chosen from {self.n_queries} judged queries: {self.name}.")
-        lines.append(f"nDCG@10 of held-out queries: {self.ndcg:.3f}.")
+        lines.append(f"nDCG@10 of queries that took no part in this: {self.ndcg:.3f}.")
         lines += [f"Gain over {k} ({gain.other:.3f}): {gain}." for k, gain in self.over.items()]
+        worse = [name for name, gain in self.over.items() if gain.verdict == "harms"]
+        unclear = [
+            name
+            for name, gain in self.over.items()
+            if gain.verdict not in ("helps", "harms")
+            and self.name != name
+            and not (name == _SINGLE and self.name.endswith(ALONE))
+        ]
+        if worse:
+            lines.append(f"This choice is worse than {' and '.join(worse)}: use that instead.")
+        elif unclear:
+            lines.append(
+                f"This choice is not shown to be better than {' and '.join(unclear)}: keep the "
+                "search that you have, or judge more queries."
+            )
         return "\n".join(lines)
 
 
@@ -334,6 +350,12 @@ class SourceWeights(BaseEstimator):
         """
         check_is_fitted(self)
         check_parameters({"store": choice("qdrant", "opensearch", "pgvector")}, {"store": store})
+        texts = [n for n, kind in self.kinds_.items() if kind == "texts" and self.weights_[n]]
+        if store == "pgvector" and texts:
+            listed = ", ".join(f'"{name}"' for name in texts)
+            note(
+                f"PostgreSQL has no BM25: put its score, from an extension, where {listed} stands."
+            )
         return store_query(store, self.kinds_, self.weights_, self.numbers_, self.score)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -15,6 +15,7 @@ _PARAMETERS = {
     "only-if-significant": "strict=True",
     "no-comparison": "comparison=False",
     "id": "ids",
+    "source": "sources",
     "classes": "numbers=False",
     "leave-out-learned": "leave_out_learned=True",
     "impute none": "impute=False",

@@ -85,7 +85,8 @@ class Provenance:
         return {_KEY: json.dumps(asdict(self))}
 
     def __str__(self) -> str:
-        data = " and ".join(f"{number:,} {name}" for name, number in self.data.items())
+        *first, last = (f"{number:,} {name}" for name, number in self.data.items())
+        data = f"{', '.join(first)} and {last}" if first else last
         made = f"Made {self.made} by nearfar {self.nearfar} from {data}"
         verdict = f"\nVerdict: {self.verdict}" if self.verdict else ""
         return f"{made} (fingerprint {self.fingerprint}).{verdict}"

@@ -117,6 +117,7 @@ def describe_bridge(bridge: Bridge) -> dict[str, Json]:
         "n_features": bridge.n_features_in_,
         "n_components": len(bridge.linear_map_.b),
         "recall": asdict(bridge.recall_),
+        "query_recall": asdict(bridge.query_recall_) if bridge.query_recall_ else None,
         "provenance": asdict(bridge.provenance_) if bridge.provenance_ else None,
     }
 

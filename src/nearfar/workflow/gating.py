@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from nearfar.comparison.compared_methods import baseline_metrics
+from nearfar.comparison.gains import smallest_gain
 from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.comparison.scoring import score_distance, score_numbers
 from nearfar.comparison.verdict import EVEN, Category, categorise_change
@@ -65,7 +66,8 @@ def gate(
     ----------
     old, new : path
         Files of two adapters, or of two metrics. The old one may be "untouched": vectors without
-        an adapter, or the best of Euclidean and cosine distance.
+        an adapter, or the best of Euclidean and cosine distance. So may be the new one, if the old
+        one is an adapter.
     queries, documents : path, DataFrame or array, optional
         Vectors of judged searches, for adapters.
     table : path, DataFrame or array, optional
@@ -105,9 +107,13 @@ def gate(
     >>> found.outcome, found.n
     ('better', 200)
     """
-    files = {_OLD: Path(fspath(old)), _NEW: Path(fspath(new))}
-    if fspath(old) == UNTOUCHED:
-        del files[_OLD]
+    versions = {_OLD: fspath(old), _NEW: fspath(new)}
+    files = {name: Path(file) for name, file in versions.items() if file != UNTOUCHED}
+    if not files or (table is not None and _NEW not in files):
+        raise ValueError(
+            "Give a file as the new version. It may be untouched only if the old one is the file "
+            "of an adapter."
+        )
     if (queries is None) == (table is None):
         raise ValueError("Give queries and documents for adapters, or a table for metrics.")
     with collecting_notes() as notes:
@@ -170,13 +176,22 @@ def _gate_searches(files: Mapping[str, Path], data: SearchInput, k: int, leave_o
     queries = queries[~learned]
     _check_left(learned, len(queries), "queries")
     relevance = data.relevance.subset(queries)
+    searched = row_digests(data.X)
+    for name, adapter in adapters.items():
+        documents = adapter.learned_documents_
+        if len(documents) and not np.isin(documents, searched).any():
+            note(
+                f"none of the {len(documents)} documents that {name} learned from has the same "
+                "vector here; an adapter is only for vectors of the model it was learned with.",
+                warning=True,
+            )
     frozen = {name: FrozenEstimator(adapter) for name, adapter in adapters.items()}
-    settings: Any = {"k": k, "score": adapters[_NEW].score, "answers": "all"}
+    settings: Any = {"k": k, "score": [*adapters.values()][-1].score, "answers": "all"}
     found = compare_retrieval(data.Q, data.X, relevance, frozen, **settings)
 
     def two(results: Iterable[SearchResult]) -> list[SearchResult]:
         named = {result.name: result for result in results}
-        return [named[_OLD if _OLD in named else UNTOUCHED], named[_NEW]]
+        return [named[name if name in files else UNTOUCHED] for name in (_OLD, _NEW)]
 
     compared = SearchComparison(
         two(found.values()),
@@ -232,7 +247,10 @@ def _gate_rows(
     old, new = compared.reference, next(r for r in compared.results if r.name == _NEW)
     losses = [compared.loss(result) for result in (old, new)]
     gain, harm = compared.gain_over(old, new), compared.gain_over(new, old).probability
-    category = categorise_change(losses[0] - losses[1], gain.probability, harm)
+    open_ended = not gain.at_most(smallest_gain(losses[0]))
+    category = categorise_change(
+        losses[0] - losses[1], gain.probability, harm, open_ended=open_ended
+    )
     before, after = map(measure.value, losses)
     figures = f"{measure.label} {measure.write(before)} -> {measure.write(after)}"
     words: Any = {"unseen": False, "old": described(old), "cases": cases}

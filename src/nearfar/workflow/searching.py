@@ -20,7 +20,7 @@ from nearfar.retrieval import (
     compare_retrieval,
     write_run,
 )
-from nearfar.retrieval.adapter_choice import Answers
+from nearfar.retrieval.adapter_choice import Answers, Choice
 from nearfar.retrieval.adapter_cutoff import set_aside
 from nearfar.retrieval.comparison import Score
 from nearfar.retrieval.cutoff import Cutoff, search_target
@@ -130,8 +130,18 @@ def adapt(
         if isinstance(queries, SearchInput):
             data = queries
         else:
+            if (judgements is None) == (clicks is None):
+                raise ValueError(
+                    "Say which documents are relevant, by either judgements (a file, a folder of "
+                    "BEIR, or a Relevance) or clicks."
+                )
             relevance = judgements if isinstance(judgements, Relevance) else None
             path = None if isinstance(judgements, Relevance) else judgements
+            if path is not None and not isinstance(path, str | PathLike):
+                raise TypeError(
+                    f"judgements must be a path or a Relevance; got {type(path).__name__}. "
+                    "nearfar.retrieval.from_columns makes a Relevance of columns of ids."
+                )
             folder = path is not None and Path(path).is_dir()
             data = read_search(
                 queries,
@@ -194,7 +204,7 @@ def adapt(
                 learner.set_params(target=target, learn=not adapted.refused)
             with convergence_notes():
                 learner.fit(data.Q, data.X, calibration if adapted.refused else data.relevance)
-            adapted.seconds = time.perf_counter() - start
+            adapted.seconds, adapted.choice = time.perf_counter() - start, learner.chosen_
             if target is not None or learner.chosen_.helps:
                 adapted.adapter = learner
                 made, found = getattr(learner, "provenance_", None), adapted.verdict
@@ -221,6 +231,8 @@ class Adapted:
     adapter : RetrievalAdapter or None
         Learned from all searches, or given; None if it does not help. With a target, it has the
         cut-off, and may leave vectors unchanged.
+    choice : Choice or None
+        What the searches that this fit held out chose and saw; None if nothing was fitted.
     seconds : float or None
         Time of the fit to all searches.
     facts : dict of str to str
@@ -244,6 +256,7 @@ class Adapted:
     data: SearchInput
     comparison: SearchComparison | None = None
     adapter: RetrievalAdapter | None = None
+    choice: Choice | None = None
     seconds: float | None = None
     facts: dict[str, str] | None = None
     notes: Sequence[Note] = ()
@@ -351,7 +364,8 @@ class Adapted:
         path = None if self.path is None else str(self.path)
         found: dict[str, object] = {"outcome": self.outcome, "adapter": path}
         found |= {} if self.cutoff is None else {"cutoff": asdict(self.cutoff)}
-        return found | {"seconds": self.seconds, "comparison": compared}
+        chosen = None if self.choice is None else asdict(self.choice)
+        return found | {"seconds": self.seconds, "chosen": chosen, "comparison": compared}
 
     def __str__(self) -> str:
         table = [] if self.comparison is None else [str(self.comparison)]

@@ -78,6 +78,7 @@ def weigh(
     judged: dict[str, Any] = {"relevance" if given else "qrels": judgements}
     first = sources[0] if sources else None
     options: dict[str, Any] = {"ids": ids, "ignore_unknown": ignore_unknown, "vector": first}
+    options["vector_option"] = "source"
     data = read_search(queries, documents, **judged, **options)
     asked: dict[str, Any] = {first or "vector": data.Q}
     found: dict[str, Any] = {first or "vector": data.X}

@@ -17,7 +17,7 @@ def _write(metric: Any, folder: Path, license: str | None) -> str:
 
 TARGET = ExportTarget(
     "hub",
-    "a folder with a model card, for the Hugging Face hub",
+    "a folder with a metric and its model card, for the Hugging Face hub (not for adapters)",
     _write,
     options=(ExportOption("license", "license of the card, such as cc-by-4.0."),),
     is_folder=True,
