@@ -305,7 +305,7 @@ def read_rows(
             )
         shown = [*pictures_named(pictures, names)]
     numbers = y is not None and y.dtype.kind == "f"
-    leaking = () if y is None or metric is not None or numbers else warn_of_leakage(prepared, y)
+    leaking = () if y is None or metric is not None else warn_of_leakage(prepared, y)
     table = Table(
         stem_of(path),
         X,
