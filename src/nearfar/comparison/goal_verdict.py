@@ -320,6 +320,15 @@ class GoalComparison:
         def expected_gain(result: MethodResult) -> float:
             return self.gains[result.name].gain
 
+        def best_of(results: list[MethodResult]) -> MethodResult:
+            """Return the best guess among methods that gain something, or the least bad one."""
+            # Of a method that is worse by an uncertain amount, the expected gain is that of any
+            # method before it was tried.
+            promising = [result for result in results if self.promises(result)]
+            if promising:
+                return max(promising, key=expected_gain)
+            return max(results, key=lambda result: self.difference(result, self.reference))
+
         def best_of_kind(kind: str, levels: list[list[MethodResult]]) -> MethodResult | None:
             """Return the best method of a kind that gains something, on the most data."""
             promising = (
@@ -329,9 +338,9 @@ class GoalComparison:
 
         # A method with fewer folds must probably be better on the folds that it shares with the
         # best of the others.
-        best = max(levels[0], key=expected_gain)
+        best = best_of(levels[0])
         most = max(len(result.cells) for result in levels[0])
-        thorough = max((r for r in levels[0] if len(r.cells) == most), key=expected_gain)
+        thorough = best_of([r for r in levels[0] if len(r.cells) == most])
         if self.probability_better(best, thorough) < PROBABLE:
             best = thorough
         plain = best_of_kind("plain", levels[:1])
