@@ -95,10 +95,10 @@ def _show_metric(path: Path, json: bool) -> None:
     if (threshold := stored_threshold(path)) is not None:
         say(f"Threshold for pairs: {threshold.value:.6g}, chosen for {threshold.criterion}.")
     if (votes := stored_votes(path)) is not None and votes.counted:
-        counts = (np.array(each[votes.best - 1]) for each in (votes.counted, votes.right))
+        counts, right = (np.array(each[votes.best - 1]) for each in (votes.counted, votes.right))
         labels = stored_labels(path)
         n_classes = 0 if labels is None else len(labels.sizes)
-        show_table(RELIABILITY_HEADINGS, Reliability(*counts, n_classes).table())
+        show_table(RELIABILITY_HEADINGS, Reliability(counts, right, n_classes).table())
     parts: Any = document["metrics"]
     if any("features" in part and not part["correlations"] for part in parts):
         note(_NO_CORRELATIONS if document["standardised"] else _UNITS)

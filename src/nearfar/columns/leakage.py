@@ -99,7 +99,7 @@ def leaking_numbers(X: Floats, numbers: Vector, sources: Sequence[str]) -> list[
         ranks = _standard_ranks(numbers[rows])
         for place in np.flatnonzero(leaking):
             leaking[place] = abs(ranks @ _standard_ranks(X[rows, place])) >= least
-    return list(dict.fromkeys(sources[place] for place in np.flatnonzero(leaking)))
+    return list(dict.fromkeys(np.array(sources)[leaking].tolist()))
 
 
 def _standard_ranks(values: Floats) -> Vector:

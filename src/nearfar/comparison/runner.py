@@ -21,7 +21,7 @@ from nearfar.comparison.table import Comparison
 from nearfar.comparison.tasks import ComparisonTask, Features, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
-from nearfar.constraints.supervision import are_numbers
+from nearfar.constraints.supervision import are_numbers, warn_of_integers
 from nearfar.evaluate.measures import measures_for
 from nearfar.learners.pipelines import Estimator
 from nearfar.numerics.missing import (
@@ -194,6 +194,8 @@ def compare(
             points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
     given = y if labels is None else codes
     supervision = Supervision.of(given, len(points), groups=groups, numbers=kind == "numbers")
+    if kind == "labels":
+        warn_of_integers(y)
     known, copies = _together(points, supervision, cv)
     task: ComparisonTask
     if labels is None:

@@ -111,7 +111,7 @@ def prediction_table(
         if new.y is not None and (new.y.astype(str) != "").any():
             columns["actual"] = new.y[rows]
         if predicted.probability is not None:
-            # Training rows tell nothing about rows that are unlike them. Counts of rows tell nothing
+            # Training rows tell nothing about rows that are unlike them, and counts of them nothing
             # about more digits.
             stated = pl.Series(predicted.probability).round(_DIGITS)
             columns["probability"] = stated.set(pl.Series(unlike), None)
