@@ -370,15 +370,15 @@ def read_labelled(
 
 
 def _of_kind(table: Table, numbers: bool | None) -> Table:
-    """Return the table with its labels as classes or as numbers, and say so if it was guessed."""
+    """Return the table with its labels as classes or as numbers, and say so of numbers."""
     y = table.labels
     if not (are_numbers(y) if numbers is None else numbers):
         return replace(table, supervision=y, kind="labels")
-    if numbers is None:
-        n_values, whole = len(np.unique(y)), not (y % 1).any()
-        else_ = f"; if they are classes, use {option('classes')}" if whole else ""
-        note(f"took the labels as numbers to predict: {n_values} different values{else_}.")
-    return replace(table, supervision=table.numbers, kind="numbers")
+    table = replace(table, supervision=table.numbers, kind="numbers")
+    may_be_classes = numbers is None and not (y % 1).any()
+    else_ = f"; if they are classes, use {option('classes')}" if may_be_classes else ""
+    note(f"took the labels as numbers to predict: {len(np.unique(y))} different values{else_}.")
+    return table
 
 
 def read_other(
