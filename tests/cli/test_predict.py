@@ -93,6 +93,13 @@ def test_show_states_the_probabilities_of_predictions(run, folder, rng):
             assert len(str(row["probability"])) <= len("0.123456")
 
 
+def test_ids_that_repeat(fail, split):
+    table = pl.read_csv("new.csv").with_columns(name=pl.lit("twice"))
+    table.write_csv("new.csv")
+    text = fail(*PREDICT)
+    assert "missing or not unique. To copy this column of the new rows, use --keep name." in text
+
+
 def test_files_that_do_not_say_how_often_votes_are_right(run, fail, document, split, iris):
     assert set(document(*PREDICT)[0]) >= {"probability", "p_value"}
     assert "has probabilities for at most 3 neighbours" in run(*PREDICT, "--neighbors", 4).stderr

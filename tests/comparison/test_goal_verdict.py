@@ -139,6 +139,16 @@ def test_the_best_is_not_one_that_is_much_worse_on_a_few_rows(rng):
     assert verdict.headline.count("the best, MLKR, has") == 1
 
 
+@pytest.mark.parametrize(("n_groups", "cases"), [(50, "groups"), (90, "rows"), (100, "rows")])
+def test_too_few_groups(n_groups, cases):
+    row = np.arange(100)
+    wrong = {"Euclidean (unscaled)": row < 20, "LDA": (row < 10) | (row // 7 == 3)}
+    losses = {name: rows.astype(float) for name, rows in wrong.items()}
+    goal = compare_losses("classification", losses, groups=np.arange(100) % n_groups)
+    assert goal.cases == cases
+    assert f"Too few {cases} to be sure" in goal.verdict.headline
+
+
 @pytest.mark.parametrize(
     ("lda", "boost", "ending"),
     [

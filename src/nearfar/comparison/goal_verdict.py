@@ -77,6 +77,8 @@ class GoalComparison:
         What decides.
     goal : str
         What methods that are better by it are good for.
+    cases : str
+        What was tested: rows, groups or classes of them, triplets or pairs.
     reference : MethodResult
         The baseline: Euclidean distance on unscaled or standardised rows, whichever is better, or
         cosine distance if that is probably better than both.
@@ -110,6 +112,10 @@ class GoalComparison:
             self._units = None
         elif unseen is not None and groups is not None:
             self._units = joined_classes(unseen, groups)
+        self.cases = self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
+        # Of groups that are mostly single rows, such as copies, there are hardly fewer than rows.
+        if self._units is not None and len(self._units) >= 2 * len(np.unique(self._units)):
+            self.cases = "groups" if unseen is None else "classes"
 
     @cached_property
     def reference(self) -> MethodResult:
@@ -310,7 +316,7 @@ class GoalComparison:
         verdicts = [self._verdict_on(levels[number:]) for number in range(len(levels))]
         if verdicts:
             return next((verdict for verdict in verdicts if verdict.helps), verdicts[0])
-        headline = Wording(self.measure, self.reference).untried()
+        headline = Wording(self.measure, self.reference, self.cases).untried()
         unknown = 0.0, -math.inf, math.inf, 0.0
         return Verdict(None, None, self.reference.name, Category.NOTHING, *unknown, headline)
 
@@ -350,7 +356,7 @@ class GoalComparison:
         category = categorise(gain.probability, promising=self.promises(chosen))
         likely = gain.probability >= EVEN and self.difference(chosen, self.reference) > 0
         used = chosen if likely else self.reference
-        wording = Wording(self.measure, self.reference)
+        wording = Wording(self.measure, self.reference, self.cases)
         headline = wording.verdict(chosen, category, gain, recommended=likely)
         if likely:
             is_plain = chosen.method.kind == "plain"

@@ -243,9 +243,9 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _learn(
         self, X: ArrayLike, y: Array, groups: Ints | None, weight: Vector | None
     ) -> tuple[MetricLearner | Pipeline, Metric]:
-        learner = BoostMetric() if self.learner is None else clone(self.learner)
+        learner = BoostMetric() if self.learner is None else self.learner
         learner_of(learner)  # or says that there is none
-        fitted = fit_pipeline(learner, X, y, groups=groups, sample_weight=weight)
+        fitted = fit_pipeline(clone(learner), X, y, groups=groups, sample_weight=weight)
         return fitted, as_metric(learner_of(fitted).metric_)
 
     def _votes(self, gallery: Gallery, codes: Ints, points: Floats) -> Array:

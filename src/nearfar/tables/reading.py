@@ -21,7 +21,7 @@ from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.tables.array_formats import array_names, load_array
-from nearfar.tables.errors import TableError, no_file
+from nearfar.tables.errors import NotUniqueError, TableError, no_file
 from nearfar.tables.features import ColumnRules, prepare, warn_of_leakage
 from nearfar.tables.formats import (
     ARRAYS,
@@ -462,7 +462,7 @@ def _check_size(X: Floats, features: Sequence[str], path: Source) -> None:
 def row_names(names: pl.Series, path: Source) -> list[str]:
     """Return the names of rows, or raise TableError unless they tell rows apart."""
     if names.null_count() or names.n_unique() != len(names):
-        raise TableError(f"The ids in column {names.name} of {path} are missing or not unique.")
+        raise NotUniqueError(f"The ids in column {names.name} of {path} are missing or not unique.")
     return [str(name) for name in names.to_list()]
 
 
