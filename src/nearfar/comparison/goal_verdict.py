@@ -5,9 +5,9 @@ standardised rows or, where it is probably better than both, cosine distance.
 
 `GoalComparison.verdict` is the answer, and the only one: `nearfar learn` writes what it recommends,
 and reports show it. The best guess is the method with the largest expected gain over the reference
-(`gains`), of those that are metrics; a plain method that does as well comes first. It is
-recommended if it is more likely than not to be better by what makes a practical difference. If it
-is not, the reference is recommended.
+(`gains`), of those that are metrics and were not worse when tried; a plain method that does as well
+comes first. It is recommended if it is more likely than not to be better by what makes a practical
+difference. If it is not, the reference is recommended.
 
 `GoalComparison.winner` is the strict rule: methods are compared with the reference by the tests of
 `significance`, and p-values are adjusted for the number of methods (Holm).
