@@ -204,6 +204,7 @@ class TestNumbers:
         result = run("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 2)
         assert "150 rows x 3 features, numbers from 0.1 to 2.5" in result.stdout
         assert "3-NN R² ± std over 2 folds" in result.stdout
+        assert "took the labels as numbers to predict: 22 different values." in result.stderr
 
     def test_of_arrays(self, run, folder):
         np.save(folder / "numbers.npy", np.linspace(0.0, 1.0, 150))
@@ -217,10 +218,6 @@ class TestNumbers:
             (["iris.csv", *LABELS], "Column species has 'setosa'; the method learns from finite"),
             (["infinite.csv", "--label", "y"], "Column y has 'inf'"),
             (["rows.npy", "--label", "text.npy"], "The labels are not numbers"),
-            (
-                ["iris.csv", *NUMBERS, "--folds", 151],
-                "--folds 151 is more than half of the 150 rows",
-            ),
             (["rows.npy", "--triplets", "triplets.csv"], "learns from numbers, not from triplets"),
         ],
     )
@@ -230,6 +227,10 @@ class TestNumbers:
         np.save("text.npy", np.repeat(["a", "b"], 75))
         assert message in fail("learn", *arguments, "--method", "mlkr")
         assert not list(folder.glob("*.safetensors.part"))
+
+    def test_too_many_folds(self, run):
+        found = run("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 151, code=2)
+        assert "--folds 151 is more than half of the 150 rows" in found.stderr
 
     def test_are_not_compared(self, fail):
         message = "mlkr learns from numbers, not from labels"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from functools import partial
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def test_the_table_has_what_decided(run, split, name):
     assert table["unlike"].to_list() == unlike.tolist()
     assert table["probability"].is_null().to_list() == unlike.tolist()
     np.testing.assert_allclose(
-        table["probability"].drop_nulls(), split.probability[~unlike], rtol=1e-12
+        table["probability"].drop_nulls(), split.probability[~unlike], atol=1e-6
     )
     np.testing.assert_allclose(table["p_value"], split.p_value, rtol=1e-12)
     for place in range(3):
@@ -67,6 +68,36 @@ def test_the_table_has_what_decided(run, split, name):
             table[f"distance_{place + 1}"], split.distances[:, place], rtol=1e-6
         )
     assert "actual" not in table.columns
+
+
+def test_show_states_the_probabilities_of_predictions(run, folder, rng):
+    """Also where votes are right less often than a guess, as those of noise."""
+    noise = {f"x{place}": rng.standard_normal(120) for place in range(3)}
+    pl.DataFrame(noise | {"kind": ["a", "b"] * 60}).write_csv("noise.csv")
+    run("learn", "noise.csv", "--label", "kind", "--method", "lda", "--no-comparison")
+    shown = run("show", "noise.safetensors").stdout
+    stated = {
+        int(votes): (int(k), rate)
+        for votes, k, rate in re.findall(r"│ (\d+) of (\d+) .*│ ([\d.]+ %) │", shown)
+    }
+    table = ["--label", "kind", "--out", "out.csv"]
+    run("predict", "noise.safetensors", "noise.csv", "noise.csv", *table)
+    found = pl.read_csv("out.csv")
+    n_neighbors = len([name for name in found.columns if name.startswith("label_")])
+    assert set(stated) == set(range((n_neighbors + 1) // 2, n_neighbors + 1))
+    for row in found.iter_rows(named=True):
+        labels = [row[f"label_{place + 1}"] for place in range(n_neighbors)]
+        rate = stated[labels.count(row["prediction"])]
+        if not row["unlike"]:
+            assert rate == (n_neighbors, f"{100 * row['probability']:.1f} %")
+            assert len(str(row["probability"])) <= len("0.123456")
+
+
+def test_ids_that_repeat(fail, split):
+    table = pl.read_csv("new.csv").with_columns(name=pl.lit("twice"))
+    table.write_csv("new.csv")
+    text = fail(*PREDICT)
+    assert "missing or not unique. To copy this column of the new rows, use --keep name." in text
 
 
 def test_files_that_do_not_say_how_often_votes_are_right(run, fail, document, split, iris):

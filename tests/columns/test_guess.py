@@ -106,6 +106,22 @@ def test_a_part_of_the_rows_is_taken_in_the_same_way(name):
         )
 
 
+@pytest.mark.parametrize("n_rows", [30, 60, 151, 199, 200, 227])
+def test_ids_of_two_rows_are_no_category(n_rows):
+    """Also in the training rows of folds, where some ids have one row left."""
+    animals = np.array([f"A{row // 2}" for row in range(n_rows)], dtype=object)
+    assert guess("animal", animals) == "too many levels"
+    assert guess("animal", np.random.default_rng(0).permutation(animals)[: n_rows * 4 // 5]) == (
+        "too many levels"
+    )
+
+
+@pytest.mark.parametrize(("n_rows", "n_levels"), [(12, 4), (30, 6), (60, 12), (200, 40)])
+def test_small_tables_have_categories(n_rows, n_levels):
+    plots = np.array([f"plot {row % n_levels}" for row in range(n_rows)], dtype=object)
+    assert guess("plot", plots).kind == "category"
+
+
 def test_few_running_numbers_are_numbers():
     assert not numbers_like_ids("x", np.arange(9))
     assert not numbers_like_ids("x", 2 * np.arange(39))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearfar.columns.giveaways import giveaways
-from nearfar.columns.leakage import leaking_columns
+from nearfar.columns.leakage import leaking_columns, leaking_numbers
 
 Y = np.arange(600) % 3
 RNG = np.random.default_rng(0)
@@ -56,6 +56,27 @@ def test_numbers_that_repeat():
 
 def test_few_rows_prove_nothing():
     assert leaking_columns(np.arange(10.0)[:, None], np.arange(10) // 5, ["x"]) == []
+
+
+PRICE = np.round(RNG.lognormal(12, 0.5, 600), -2)
+BESIDE_PRICE = {
+    "rounded tax": (np.round(0.19 * PRICE), True),
+    "falling": (-np.sqrt(PRICE), True),
+    "another currency, some days later": (PRICE * RNG.normal(1.08, 0.01, 600), True),
+    "area": (PRICE * RNG.lognormal(0, 0.2, 600), False),
+    "constant": (np.zeros(600), False),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_PRICE)
+def test_numbers_to_predict(name):
+    values, expected = BESIDE_PRICE[name]
+    X = np.column_stack([RNG.random(600), values])
+    assert leaking_numbers(X, PRICE, ["noise", name]) == [name] * expected
+
+
+def test_few_rows_prove_nothing_of_numbers():
+    assert leaking_numbers(np.arange(10.0)[:, None], np.arange(10.0), ["x"]) == []
 
 
 def test_the_old_name_is_deprecated():

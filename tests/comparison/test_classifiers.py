@@ -221,8 +221,8 @@ class TestFindings:
         used = found.classification.recommended
         first = found.findings[0].text
         assert first == (
-            "No method is better than always naming the largest class, 0: 25.0 % error, and "
-            f"{100 * used.error:.1f} % with {used.name}."
+            f"{used.name} is no better than always naming the largest class, 0: "
+            f"{100 * used.error:.1f} % error instead of 25.0 %."
         )
 
     def test_a_classifier_that_errs_clearly_less_is_named(self, rng):

@@ -78,7 +78,11 @@ def test_methods_that_plan_their_time():
 
 
 def test_same_name_twice():
-    assert names([BoostMetric(), BoostMetric(max_iter=3)]) == ["BoostMetric", "BoostMetric'"]
+    assert names([BoostMetric(), BoostMetric(max_iter=3)]) == [
+        "BoostMetric",
+        "BoostMetric(max_iter=3)",
+    ]
+    assert names([LDA(), LDA(scale="unit")]) == ["LDA()", "LDA(scale='unit')"]
     assert default_methods({"LDA": BoostMetric()})[-1].name == "LDA'"
     assert default_methods("NCA")[-1].name == "NCA"
 

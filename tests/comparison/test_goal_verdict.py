@@ -6,6 +6,7 @@ from scipy.stats import t as student
 
 from nearfar import BoostMetric, compare
 from nearfar.comparison import Category, GoalComparison, MethodResult, default_methods
+from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.comparison.verdict import categorise
 
 METHODS = default_methods(["BoostMetric", "DRMetric"])
@@ -123,6 +124,29 @@ def test_headlines_say_how_much_and_how_sure():
     assert headline({EUCLIDEAN: slice(0, 20)}) == (
         "No other method was tried: error 20.0 % with Euclidean distance."
     )
+
+
+def test_the_best_is_not_one_that_is_much_worse_on_a_few_rows(rng):
+    """Its gain is so uncertain that the expected one is that of any method."""
+    unscaled = rng.exponential(0.05, 200)
+    worse = unscaled + 20 * (np.arange(200) % 50 == 0)
+    losses = {"Euclidean (unscaled)": unscaled, "inverse covariance": worse}
+    verdict = compare_losses("regression", losses | {"MLKR": 0.999 * unscaled}).verdict
+    assert (verdict.method, verdict.category) == ("MLKR", Category.SAME)
+    assert "the best, MLKR, has" in verdict.headline
+    # If all are worse, it is the least bad one.
+    verdict = compare_losses("regression", losses | {"MLKR": unscaled + 0.1}).verdict
+    assert verdict.headline.count("the best, MLKR, has") == 1
+
+
+@pytest.mark.parametrize(("n_groups", "cases"), [(50, "groups"), (90, "rows"), (100, "rows")])
+def test_too_few_groups(n_groups, cases):
+    row = np.arange(100)
+    wrong = {"Euclidean (unscaled)": row < 20, "LDA": (row < 10) | (row // 7 == 3)}
+    losses = {name: rows.astype(float) for name, rows in wrong.items()}
+    goal = compare_losses("classification", losses, groups=np.arange(100) % n_groups)
+    assert goal.cases == cases
+    assert f"Too few {cases} to be sure" in goal.verdict.headline
 
 
 @pytest.mark.parametrize(

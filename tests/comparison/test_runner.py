@@ -226,6 +226,10 @@ BAD = {
     "no such learner": ({"learners": ["Magic"]}, "no method 'Magic'"),
     "a class, no estimator": ({"learners": [BoostMetric]}, "is not an estimator"),
     "half a neighbour": ({"n_neighbors": 2.5}, "an integer >= 1"),
+    "classes of one row": (
+        {"y": np.arange(10)},
+        "nothing to hold out: the size of the largest class is 1, and two are needed",
+    ),
     "no folds": ({"cv": []}, "no folds"),
     "training rows tested": (
         {"cv": [(np.arange(10), np.arange(5))]},

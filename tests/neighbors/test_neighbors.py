@@ -23,6 +23,11 @@ from nearfar.evaluate import knn_error
 from nearfar.neighbors import MetricNeighbors, kneighbors
 
 
+def test_a_name_is_no_learner():
+    with pytest.raises(TypeError, match=r"learner must be a learner of a metric, .* got 'LDA'"):
+        MetricNeighborsClassifier("LDA").fit(*load_wine(return_X_y=True))
+
+
 def test_kneighbors_equals_sorting_all_distances(rng):
     X, queries = rng.standard_normal((80, 4)), rng.standard_normal((9, 4))
     metric = Metric(rng.standard_normal((3, 4)))

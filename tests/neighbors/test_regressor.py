@@ -43,6 +43,13 @@ def test_automatic():
     assert auto.goal == "classification"
 
 
+def test_what_is_not_a_number():
+    with pytest.raises(ValueError, match="not numbers; for classes, use MetricNeighborsClassifier"):
+        MetricNeighborsRegressor().fit(X, np.where(Y > 14, "dear", "cheap"))
+    with pytest.raises(TypeError, match=r"learner must be a learner of a metric, .* got 'MLKR'"):
+        MetricNeighborsRegressor("MLKR").fit(X, Y)
+
+
 def test_too_many_neighbours():
     with pytest.raises(ValueError, match="n_neighbors=161 is more than the 160 rows"):
         MetricNeighborsRegressor(MLKR(), n_neighbors=161).fit(X, Y)

@@ -12,6 +12,7 @@ from nearfar import BoostMetric, Metric, Triplets, compare, evaluate
 from nearfar.comparison import Category, Comparison, MethodResult, default_methods
 from nearfar.comparison.goal_verdict import compare_losses
 from nearfar.comparison.method_results import paired
+from nearfar.metrics.learned_from import save_learned
 from nearfar.report import Study
 from nearfar.report.headline import headlines, reason
 from nearfar.report.page import render
@@ -66,6 +67,16 @@ def test_a_metric_that_is_not_in_the_comparison_has_its_baseline():
     assert "BoostMetric does worse" in headline.sentence
     assert "recommends LDA" in headline.sentence
     assert "may have been learned from" in headline.basis
+
+
+def test_a_metric_that_was_learned_from_these_rows(tmp_path):
+    file = tmp_path / "wine.safetensors"
+    save_learned(Metric(np.eye(13)[:1]), file, X)
+    given = {"comparison": compare(X, Y, [], cv=2), "relearn": None, "metric_file": str(file)}
+    (headline,) = headlines(wine_study(metric=Metric(np.eye(13)[:1]), **given))
+    assert headline.basis.endswith(
+        "Measured on 54 rows; the metric was learned from 100 % of them."
+    )
 
 
 @pytest.mark.usefixtures("plain_figures")

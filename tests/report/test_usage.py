@@ -67,6 +67,12 @@ def test_it_maps_the_rows_at_hand(ending):
     )
 
 
+@pytest.mark.parametrize(("found", "ending"), [(None, ".csv"), (object(), ".parquet")])
+def test_parquet_is_suggested_if_its_package_is_installed(monkeypatch, found, ending):
+    monkeypatch.setattr("nearfar.tables.formats.find_spec", lambda name: found)
+    assert f" mapped{ending}\n" in usage_section(wine_study()).blocks[1].text
+
+
 def test_rows_of_unit_length():
     metric = Metric(np.eye(13)[:4], unit_rows=True)
     metric.save("unit.safetensors")

@@ -117,7 +117,7 @@ EXAMPLES = {
     "compare": "nearfar compare table.csv --label species --budget 60s",
     "report": "nearfar report table.csv --label species --out report.html",
     "show": "nearfar show table.safetensors",
-    "transform": "nearfar transform table.safetensors new.csv mapped.parquet",
+    "transform": "nearfar transform table.safetensors new.csv mapped.csv",
     "neighbors": "nearfar neighbors table.safetensors table.csv --row 0",
     "predict": "nearfar predict table.safetensors table.csv new.csv --label species",
     "verify": "nearfar verify faces.safetensors faces.csv pairs.csv --target 'fmr<=0.01'",

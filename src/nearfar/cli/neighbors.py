@@ -17,7 +17,7 @@ from nearfar.retrieval import RetrievalAdapter
 from nearfar.retrieval.search_input import Kind, read_vectors
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
-from nearfar.runtime.quoting import counted
+from nearfar.runtime.quoting import counted, plain
 from nearfar.tables.formats import WRITTEN_TABLES, check_output, shown_name, stem_of
 from nearfar.tables.reading import read_other, read_rows
 from nearfar.tables.table import Table
@@ -164,7 +164,7 @@ def _show(nearest: NeighborTable, *, every: bool) -> None:
     for row, values, indices in zip(nearest.rows, nearest.values, nearest.indices, strict=True):
         lines = []
         for value, neighbor in zip(values, indices[values >= nearest.cutoff], strict=False):
-            line = [gallery.row_name(neighbor), f"{value:.4g}"]
+            line = [gallery.row_name(neighbor), plain(value)]
             line += [] if gallery.y is None else [str(gallery.y[neighbor])]
             line += [] if gallery.texts is None else [_short(gallery.texts[neighbor])]
             lines.append(line)

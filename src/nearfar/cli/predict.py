@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 import typer
@@ -15,6 +16,7 @@ from nearfar.comparison.verdict_wording import probability_text
 from nearfar.metrics.learned_from import note_learned_rows
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted
+from nearfar.tables.errors import NotUniqueError
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, kind_of, read_frame
 from nearfar.tables.reader import named_columns, require_columns
 from nearfar.tables.reading import read_labelled, read_other
@@ -66,8 +68,13 @@ def predict(
         check_output(save_as, WRITTEN_TABLES, [metric, train, new])
     learned = load_metric(metric)
     warn_of_same_rows(train, new)
-    known = read_labelled(train, numbers=numbers, label=label, ids=ids, drop=drop, metric=learned)
-    asked = read_other(new, metric=learned, label=label, ids=ids, drop=drop)
+    columns: dict[str, Any] = {"label": label, "ids": ids, "drop": drop, "metric": learned}
+    try:
+        known = read_labelled(train, numbers=numbers, **columns)
+        asked = read_other(new, **columns)
+    except NotUniqueError as error:
+        remedy = f"To copy this column of the new rows, use --keep {shlex.quote(str(ids))}."
+        raise UserError(f"{error} {remedy}") from error
     if neighbors is None:
         neighbors = best_neighbors(metric, known)
     if neighbors >= len(known):

@@ -15,7 +15,7 @@ from nearfar.cli.files import is_adapter, is_bridge, load_adapter, load_metric
 from nearfar.cli.terminal import UserError, command, say, show_json, show_table
 from nearfar.evaluate.neighbor_votes import RELIABILITY_HEADINGS, Reliability
 from nearfar.metrics.importance import comparable_shares
-from nearfar.metrics.learned_from import stored_threshold, stored_votes
+from nearfar.metrics.learned_from import stored_labels, stored_threshold, stored_votes
 from nearfar.retrieval import SourceWeights
 from nearfar.runtime.notes import note
 from nearfar.runtime.provenance import Provenance
@@ -96,8 +96,10 @@ def _show_metric(path: Path, json: bool) -> None:
     if (threshold := stored_threshold(path)) is not None:
         say(f"Threshold for pairs: {threshold.value:.6g}, chosen for {threshold.criterion}.")
     if (votes := stored_votes(path)) is not None and votes.counted:
-        counts = (np.array(each[votes.best - 1]) for each in (votes.counted, votes.right))
-        show_table(RELIABILITY_HEADINGS, Reliability(*counts).table())
+        counts, right = (np.array(each[votes.best - 1]) for each in (votes.counted, votes.right))
+        labels = stored_labels(path)
+        n_classes = 0 if labels is None else len(labels.sizes)
+        show_table(RELIABILITY_HEADINGS, Reliability(counts, right, n_classes).table())
     parts: Any = document["metrics"]
     if any("features" in part and not part["correlations"] for part in parts):
         note(_NO_CORRELATIONS if document["standardised"] else _UNITS)

@@ -14,6 +14,7 @@ from nearfar.cli import options
 from nearfar.cli.files import load_metric, write_table
 from nearfar.cli.terminal import command, say, show_json, show_table
 from nearfar.constraints import Pairs
+from nearfar.runtime.quoting import plain
 from nearfar.tables.formats import WRITTEN_TABLES, check_output
 from nearfar.tables.judgements import copies_together, people_together, read_queries
 from nearfar.tables.reading import read_rows
@@ -113,7 +114,7 @@ def _show(decisions: Decisions, metric: Path, save_as: Path | None) -> None:
         say(f"Pairs written to {save_as}")
         return
     lines = [
-        (f"{a}, {b}", f"{distance:.4g}", "same" if same else "different")
+        (f"{a}, {b}", plain(distance), "same" if same else "different")
         for a, b, distance, same in decisions.table.head(_PAIRS_SHOWN).iter_rows()
     ]
     show_table(["pair", "distance", "decision"], lines)

@@ -10,7 +10,7 @@ from nearfar.columns.cells import Cells, column_keys, column_values, is_missing,
 from nearfar.columns.columns import Columns
 from nearfar.columns.kinds import Category, Kind, Number, SeveralNumbers
 from nearfar.columns.measured import Boolean, Date, Measured
-from nearfar.runtime.quoting import counted
+from nearfar.runtime.quoting import counted, plain
 
 # Longer cells are cut, so that a table of examples stays narrow.
 _LONGEST = 40
@@ -65,7 +65,7 @@ def column_examples(columns: Columns, frame: object = None) -> list[ColumnExampl
             gaps = ", ".join(map(repr, kind.notation.gaps))
             text += f"; {counted(kind.notation.n_gaps, 'cell')} unreadable ({gaps})"
         if isinstance(kind, Measured) and kind.indicator:
-            fill = f" (as {kind.fill[0]:.4g})" if len(kind.fill) == 1 else ""
+            fill = f" (as {plain(kind.fill[0])})" if len(kind.fill) == 1 else ""
             text += f"; missing values filled in{fill}"
         examples.append(ColumnExample(kind.name, text, _example(kind, values)))
     left_out = columns.left_out_.items()

@@ -35,6 +35,9 @@ _NEARLY_ALL = 0.95
 _SAMPLE = 1000
 # Cells with this many words on average are free text.
 _MANY_WORDS = 4.0
+# A frequent level has five rows, so that it is no id of a few rows: 30 levels in 60 rows are ids.
+# In fewer than 50 rows, it has a tenth of them.
+_LEAST_IN_LEVEL, _LEVEL_SHARE = 5, 0.1
 # Share of rows that frequent levels of a category have, and of a category of long texts.
 _OFTEN_FREQUENT, _MOSTLY_FREQUENT = 0.25, 0.5
 
@@ -128,9 +131,10 @@ def _of_text(name: str, values: Cells, known: Cells) -> Kind | str:
     levels = Counter(map(fold, known))
     if len(levels) == 1 and len(known) == len(values):
         return CONSTANT
-    # A category has levels that are not rare in enough of the rows. Their share is about the same
-    # in a part of the rows, while the number of levels is not.
-    least = least_frequency(len(values))
+    # A category has frequent levels in enough of the rows. Their share is about the same in a part
+    # of the rows, while the number of levels is not.
+    few = min(_LEAST_IN_LEVEL, int(np.ceil(_LEVEL_SHARE * len(known))))
+    least = max(few, least_frequency(len(values)))
     frequent = sum(count for count in levels.values() if count >= least) / len(known)
     is_text = np.mean([word.count(" ") + 1 for word in known]) >= _MANY_WORDS
     if frequent >= (_MOSTLY_FREQUENT if is_text else _OFTEN_FREQUENT):

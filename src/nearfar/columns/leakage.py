@@ -1,12 +1,13 @@
-"""Label leakage: columns that alone tell the class of every row, or of nearly every one."""
+"""Label leakage: columns that alone tell the class or number of every row, or nearly every one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import rankdata
 
-from nearfar.typing import Floats, Ints
+from nearfar.typing import Floats, Ints, Vector
 
 # In fewer rows, columns separate classes by chance.
 _LEAST_ROWS = 20
@@ -19,6 +20,8 @@ _BLOCK_ROWS = 1024
 _MOST_WRONG = 0.01
 # The same, as a share of the rows outside the largest class.
 _SHARE_OF_CHANCE = 0.05
+# Rank correlation of a column with the numbers that it leaks, and on the sample, which shows less.
+_CORRELATION, _SAMPLED_CORRELATION = 0.995, 0.98
 
 
 def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[str]:
@@ -67,6 +70,42 @@ def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[st
         if separates or _identifies(mixed, classes[rows]):
             found.append(name)
     return found
+
+
+def leaking_numbers(X: Floats, numbers: Vector, sources: Sequence[str]) -> list[str]:
+    """Return the columns that put the rows in the order of their numbers, or nearly so.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+    numbers : array of shape (n_samples,)
+    sources : sequence of str
+        The column of each feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.columns.leakage import leaking_numbers
+    >>> price = np.arange(30.0) ** 2
+    >>> X = np.column_stack([-0.19 * price, np.arange(30.0) % 7])
+    >>> leaking_numbers(X, price, ["refund", "weekday"])
+    ['refund']
+    """
+    if len(X) < _LEAST_ROWS:
+        return []
+    leaking = np.ones(X.shape[1], dtype=bool)
+    for most, least in ((_SAMPLE, _SAMPLED_CORRELATION), (_MOST_ROWS, _CORRELATION)):
+        rows = np.linspace(0, len(X) - 1, min(len(X), most)).astype(np.intp)
+        ranks = _standard_ranks(numbers[rows])
+        for place in np.flatnonzero(leaking):
+            leaking[place] = abs(ranks @ _standard_ranks(X[rows, place])) >= least
+    return list(dict.fromkeys(np.array(sources)[leaking].tolist()))
+
+
+def _standard_ranks(values: Floats) -> Vector:
+    """Return ranks with mean 0 and norm 1, or zeros if all values are equal."""
+    ranks = rankdata(values) - (len(values) + 1) / 2
+    return np.asarray(ranks / (np.linalg.norm(ranks) or 1.0))
 
 
 def _separates(values: Floats, classes: Ints) -> bool:

@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearfar.comparison.compared_methods import Method
+from nearfar.constraints.supervision import MANY_CLASSES
 from nearfar.typing import Array, Floats
 
 LOGISTIC, RIDGE, BOOSTING = "logistic regression", "ridge regression", "gradient boosting"
@@ -89,6 +90,7 @@ class SampledClassifier(BaseEstimator):
             X, y = X[rows], y[rows]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", MANY_CLASSES, UserWarning)
             return FittedClassifier(clone(self.model).fit(X, y))
 
 

@@ -26,6 +26,7 @@ from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
 from nearfar.metrics.wide_metric import WideMetric
 from nearfar.rows.base import ArrayRows
 from nearfar.runtime.deadline import check_time, should_stop
+from nearfar.runtime.quoting import cut
 from nearfar.typing import Floats, Ints
 
 Kind = Literal["baseline", "plain", "learned", "classifier"]
@@ -185,7 +186,8 @@ def default_methods(
     chosen : mapping of str to estimator, or iterable of estimators or names of learners, optional
         Which learners; by default those in `DEFAULT_LEARNERS`, with default parameters. "all"
         means every learner, with scikit-learn's NCA. An estimator needs `fit` and `transform`, and
-        is cloned. Names of plain methods may be among them; these always take part.
+        is cloned. Names of plain methods may be among them; these always take part. Estimators of
+        one type are named with their parameters.
     random_state : int or None, default=0
         Seed of the default learners.
     supervision : {"labels", "numbers", "pairs", "triplets"}, default="labels"
@@ -209,6 +211,10 @@ def default_methods(
     methods = [method for method in methods if supervision in method.supervision]
     names = {method.name for method in methods}
     for name, estimator in _named_estimators(chosen, random_state, supervision, names):
+        if name in names and not isinstance(
+            chosen, Mapping
+        ):  # its parameters tell it from the other
+            name = cut(" ".join(repr(estimator).split()))
         while name in names:
             name += "'"
         names.add(name)

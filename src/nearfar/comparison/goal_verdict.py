@@ -5,9 +5,9 @@ standardised rows or, where it is probably better than both, cosine distance.
 
 `GoalComparison.verdict` is the answer, and the only one: `nearfar learn` writes what it recommends,
 and reports show it. The best guess is the method with the largest expected gain over the reference
-(`gains`), of those that are metrics; a plain method that does as well comes first. It is
-recommended if it is more likely than not to be better by what makes a practical difference. If it
-is not, the reference is recommended.
+(`gains`), of those that are metrics and were not worse when tried; a plain method that does as well
+comes first. It is recommended if it is more likely than not to be better by what makes a practical
+difference. If it is not, the reference is recommended.
 
 `GoalComparison.winner` is the strict rule: methods are compared with the reference by the tests of
 `significance`, and p-values are adjusted for the number of methods (Holm).
@@ -77,6 +77,8 @@ class GoalComparison:
         What decides.
     goal : str
         What methods that are better by it are good for.
+    cases : str
+        What was tested: rows, groups or classes of them, triplets or pairs.
     reference : MethodResult
         The baseline: Euclidean distance on unscaled or standardised rows, whichever is better, or
         cosine distance if that is probably better than both.
@@ -110,6 +112,10 @@ class GoalComparison:
             self._units = None
         elif unseen is not None and groups is not None:
             self._units = joined_classes(unseen, groups)
+        self.cases = self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
+        # Of groups that are mostly single rows, such as copies, there are hardly fewer than rows.
+        if self._units is not None and len(self._units) >= 2 * len(np.unique(self._units)):
+            self.cases = "groups" if unseen is None else "classes"
 
     @cached_property
     def reference(self) -> MethodResult:
@@ -310,7 +316,7 @@ class GoalComparison:
         verdicts = [self._verdict_on(levels[number:]) for number in range(len(levels))]
         if verdicts:
             return next((verdict for verdict in verdicts if verdict.helps), verdicts[0])
-        headline = Wording(self.measure, self.reference).untried()
+        headline = Wording(self.measure, self.reference, self.cases).untried()
         unknown = 0.0, -math.inf, math.inf, 0.0
         return Verdict(None, None, self.reference.name, Category.NOTHING, *unknown, headline)
 
@@ -319,6 +325,15 @@ class GoalComparison:
 
         def expected_gain(result: MethodResult) -> float:
             return self.gains[result.name].gain
+
+        def best_of(results: list[MethodResult]) -> MethodResult:
+            """Return the best guess among methods that gain something, or the least bad one."""
+            # Of a method that is worse by an uncertain amount, the expected gain is that of any
+            # method before it was tried.
+            promising = [result for result in results if self.promises(result)]
+            if promising:
+                return max(promising, key=expected_gain)
+            return max(results, key=lambda result: self.difference(result, self.reference))
 
         def best_of_kind(kind: str, levels: list[list[MethodResult]]) -> MethodResult | None:
             """Return the best method of a kind that gains something, on the most data."""
@@ -329,9 +344,9 @@ class GoalComparison:
 
         # A method with fewer folds must probably be better on the folds that it shares with the
         # best of the others.
-        best = max(levels[0], key=expected_gain)
+        best = best_of(levels[0])
         most = max(len(result.cells) for result in levels[0])
-        thorough = max((r for r in levels[0] if len(r.cells) == most), key=expected_gain)
+        thorough = best_of([r for r in levels[0] if len(r.cells) == most])
         if self.probability_better(best, thorough) < PROBABLE:
             best = thorough
         plain = best_of_kind("plain", levels[:1])
@@ -341,7 +356,7 @@ class GoalComparison:
         category = categorise(gain.probability, promising=self.promises(chosen))
         likely = gain.probability >= EVEN and self.difference(chosen, self.reference) > 0
         used = chosen if likely else self.reference
-        wording = Wording(self.measure, self.reference)
+        wording = Wording(self.measure, self.reference, self.cases)
         headline = wording.verdict(chosen, category, gain, recommended=likely)
         if likely:
             is_plain = chosen.method.kind == "plain"

@@ -16,12 +16,12 @@ from nearfar.comparison.classifiers import reference_classifiers
 from nearfar.comparison.compared_methods import Learners, default_methods
 from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
 from nearfar.comparison.schedule import run_within
-from nearfar.comparison.splits import folds_among, is_count
+from nearfar.comparison.splits import checked_count, folds_among, is_count
 from nearfar.comparison.table import Comparison
 from nearfar.comparison.tasks import ComparisonTask, Features, JudgedRows, LabelledRows
 from nearfar.comparison.trials import Progress, TrialRunner
 from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
-from nearfar.constraints.supervision import are_numbers
+from nearfar.constraints.supervision import are_numbers, warn_of_integers
 from nearfar.evaluate.measures import measures_for
 from nearfar.learners.pipelines import Estimator
 from nearfar.numerics.missing import (
@@ -194,6 +194,8 @@ def compare(
             points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
     given = y if labels is None else codes
     supervision = Supervision.of(given, len(points), groups=groups, numbers=kind == "numbers")
+    if kind == "labels":
+        warn_of_integers(y)
     known, copies = _together(points, supervision, cv)
     task: ComparisonTask
     if labels is None:
@@ -270,7 +272,5 @@ def _together(X: Floats, known: Supervision, cv: object) -> tuple[Supervision, C
     together, copies = keep_copies_together(X, known)
     n_different = len(X) - len(copies or ())
     if copies is not None and known.kind == "labels" and cv > n_different:
-        raise ValueError(
-            f"cv must be from 2 to {n_different}, the number of different rows; got {cv}."
-        )
+        checked_count(cv, n_different, "the number of different rows")
     return together.in_classes(cv), copies

@@ -169,7 +169,7 @@ def row_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None
         n_groups = len(y) if groups is None else int(groups.max()) + 1
         if n_groups < most:
             most, what = n_groups, "the number of groups"
-        n_folds = _checked_count(cv, most, what)
+        n_folds = checked_count(cv, most, what)
         if groups is None:
             cv = StratifiedKFold(n_folds, shuffle=True, random_state=random_state)
         else:
@@ -256,7 +256,7 @@ def judgement_folds(
         # Groups without judgements are not dealt into folds.
         judged = np.unique(judgements.index)
         n_groups = len(np.unique(groups[judged]))
-        n_folds = _checked_count(cv, n_groups, f"the number of groups with {unit}")
+        n_folds = checked_count(cv, n_groups, f"the number of groups with {unit}")
         rows = Supervision.of(None, len(judged), groups=groups[judged])
         folds = []
         for split in rows.split(n_folds, check_random_state(random_state)):
@@ -268,7 +268,7 @@ def judgement_folds(
         n_groups = len(np.unique(together))
         what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
         what = "raters" if judgements.n_raters > 1 else what
-        n_folds = _checked_count(cv, n_groups, f"the number of {what}")
+        n_folds = checked_count(cv, n_groups, f"the number of {what}")
         folds = _split(group_splitter(n_folds, n_groups, random_state), kinds, together)
     else:
         folds = _split(check_cv(cv), kinds, None)
@@ -282,7 +282,10 @@ def judgement_folds(
     return folds
 
 
-def _checked_count(cv: object, most: int, what: str) -> int:
+def checked_count(cv: object, most: int, what: str) -> int:
+    """Return a number of folds, or raise ValueError if there are too few of what it splits."""
+    if most < 2:
+        raise ValueError(f"There is nothing to hold out: {what} is {most}, and two are needed.")
     if not is_count(cv) or not 2 <= cv <= most:
         raise ValueError(f"cv must be from 2 to {most}, {what}; got {cv}.")
     return int(cv)

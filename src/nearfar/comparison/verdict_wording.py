@@ -67,10 +67,13 @@ class Wording:
     measure : Measure
     reference : MethodResult
         The baseline that methods are compared with.
+    cases : str
+        What was tested: rows, groups, classes, triplets or pairs.
     """
 
     measure: Measure
     reference: MethodResult
+    cases: str = "rows"
 
     def verdict(
         self, chosen: MethodResult, category: Category, gain: Gain, *, recommended: bool
@@ -80,8 +83,7 @@ class Wording:
         baseline, before = described(reference), self._figure(reference)
         after, on = self._figure(result), _on(result)
         label, sure = self.measure.label, probability_text(gain.probability)
-        cases = self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
-        doubt = f"Too few {cases}" if result.complete else "Too little was tried"
+        doubt = f"Too few {self.cases}" if result.complete else "Too little was tried"
         expected = self.measure.write_gain(gain.gain, gain.low, gain.high)
         instead = f"{label} {after} instead of {before} with {baseline}{on}"
         if recommended and category is Category.CANNOT_TELL:
@@ -247,10 +249,10 @@ def _some(names: Sequence[str]) -> str:
 
 
 def useless_text(used: MethodResult, largest: LargestClass) -> str:
-    """Say that the largest class is as good a guess as any."""
+    """Say that a method is no better than a guess, whatever it improves on."""
     return (
-        f"No method is better than always naming the largest class, {largest.name}: "
-        f"{100 * largest.error:.1f} % error, and {100 * used.error:.1f} % with {used.name}."
+        f"{used.name} is no better than always naming the largest class, {largest.name}: "
+        f"{100 * used.error:.1f} % error instead of {100 * largest.error:.1f} %."
     )
 
 

@@ -12,6 +12,7 @@ document or visit. Whatever is split, a group is never on both sides.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples, column_or_1d
 
 from nearfar.constraints.base import ConstraintsOver, checked_weights
@@ -37,6 +38,11 @@ By = Literal["rows", "classes"]
 # Whole numbers of more values than this, most of them with fewer rows, are hardly codes of classes:
 # a few prices are frequent, and most are rare.
 _MOST_CLASSES, _FEWEST_ROWS = 30, 5
+MANY_CLASSES = "The number of unique classes"
+"""How scikit-learn's warning of many classes begins, which it gives in every fit."""
+
+# Codes of classes are dense, also those of some of the classes; prices are not.
+_GAPS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +170,7 @@ class Supervision(ABC):
                 raise ValueError(
                     "The learner learns from numbers; y has values that are not."
                 ) from None
-        check_classification_targets(values)
+        check_classes(values)
         names, codes = np.unique(values, return_inverse=True)
         return cls(codes, n_rows, names, **of_rows)
 
@@ -350,9 +356,38 @@ def are_numbers(y: object) -> bool:
     values = np.asarray(y)
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return False
+    return _many_with_few_rows(values) or bool((values % 1).any())
+
+
+def _many_with_few_rows(values: Array) -> bool:
     counts = np.unique(values, return_counts=True)[1]
-    many = len(counts) > _MOST_CLASSES and bool(np.median(counts) < _FEWEST_ROWS)
-    return many or bool((values % 1).any())
+    return len(counts) > _MOST_CLASSES and bool(np.median(counts) < _FEWEST_ROWS)
+
+
+def check_classes(y: Array) -> None:
+    """Raise ValueError if the values are not class labels."""
+    # scikit-learn's own check also warns of many classes, in every fit to a part of the rows.
+    found = type_of_target(y, input_name="y")
+    if found not in ("binary", "multiclass"):
+        raise ValueError(
+            f"Unknown label type: {found}. This needs class labels; for numbers to predict, use "
+            "AutoMetric, MLKR or MetricNeighborsRegressor."
+        )
+
+
+def warn_of_integers(y: object) -> None:
+    """Warn if integers, which are classes, look like numbers to predict."""
+    values = np.asarray(y)
+    if values.dtype.kind not in "iu" or not _many_with_few_rows(values):
+        return
+    n_classes = len(np.unique(values))
+    if int(values.max()) - int(values.min()) >= _GAPS * n_classes:
+        warnings.warn(
+            f"y has {n_classes} classes in {len(values)} rows, as integers are classes. If they "
+            "are numbers to predict, pass floats to AutoMetric, MLKR or compare, or use "
+            "MetricNeighborsRegressor.",
+            stacklevel=2,
+        )
 
 
 def check_rows_given(X: object, y: object) -> None:

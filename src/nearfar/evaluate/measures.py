@@ -44,6 +44,7 @@ from nearfar.evaluate.class_errors import errors_by_class
 from nearfar.evaluate.judgement_losses import judgement_shares, misplaced
 from nearfar.evaluate.neighbor_votes import majority
 from nearfar.evaluate.rankings import average_precision_at_r, triplet_shares
+from nearfar.runtime.quoting import plain
 from nearfar.typing import Array, Floats, Ints, Vector
 
 ROW_NOISE, CLASS_NOISE = 4.0, 2.0
@@ -266,7 +267,7 @@ class Measure:
 
     def number(self, value: float) -> str:
         """Return a value as text, without its unit."""
-        return f"{100 * value:z.1f}" if self.percent else f"{value:{self.digits}}"
+        return f"{100 * value:z.1f}" if self.percent else plain(value, self.digits)
 
     def write(self, value: float) -> str:
         """Return a value as text.

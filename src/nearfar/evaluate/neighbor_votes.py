@@ -7,7 +7,7 @@ it has drawn to their classes. Votes on rows that took no part tell how far to t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -168,6 +168,8 @@ class Reliability:
         Number of these rows whose winner had 1, 2, ... votes.
     right : array of int of shape (n_neighbors,)
         How many of them have the class that won.
+    n_classes : int
+        Number of classes; 0 if it is not known.
 
     Examples
     --------
@@ -182,6 +184,7 @@ class Reliability:
 
     counted: Ints
     right: Ints
+    n_classes: int = 0
 
     @classmethod
     def of(cls, shares: Floats, actual: Ints, n_neighbors: int) -> Self:
@@ -197,19 +200,20 @@ class Reliability:
         """
         winner, votes = _winners(shares, n_neighbors)
         right = np.bincount(votes[winner == actual], minlength=n_neighbors + 1)
-        return cls(np.bincount(votes, minlength=n_neighbors + 1)[1:], right[1:])
+        return cls(np.bincount(votes, minlength=n_neighbors + 1)[1:], right[1:], shares.shape[1])
 
     @property
     def rates(self) -> Vector:
         """Probability that a winner with 1, 2, ... votes is right.
 
         Two rows are added to those counted, with one more neighbour who disagrees. More votes are
-        never worth less.
+        never worth less, and the winner is more probable than a class at random.
         """
         k = len(self.counted)
         rows = self.counted + _PRIOR_ROWS
         rates = (self.right + _PRIOR_ROWS * np.arange(1, k + 1) / (k + 1)) / rows
-        return np.asarray(isotonic_regression(rates, sample_weight=rows))
+        least = 1 / self.n_classes + _TIE if self.n_classes > 1 else 0.0
+        return np.maximum(isotonic_regression(rates, sample_weight=rows), least)
 
     def probabilities(self, shares: Floats, totals: Vector) -> NDArray[np.float64]:
         """Turn shares of votes into probabilities.
@@ -227,7 +231,7 @@ class Reliability:
         winner, votes = _winners(shares, k)
         if len(totals) == 1:
             return np.ones_like(shares)
-        won = np.maximum(self.rates[votes - 1], 1 / len(totals) + _TIE)
+        won = replace(self, n_classes=len(totals)).rates[votes - 1]
         others = k * shares + totals
         others[every, winner] = 0.0
         others /= others.sum(axis=1, keepdims=True)
@@ -240,7 +244,10 @@ class Reliability:
         return out
 
     def table(self) -> list[tuple[str, str, str, str]]:
-        """Return a line for each number of votes: rows, how many were right, what is stated."""
+        """Return a line for each number of votes: rows, how many were right, what is stated.
+
+        With fewer votes than an equal share, no class wins.
+        """
         k = len(self.counted)
         return [
             (
@@ -252,6 +259,7 @@ class Reliability:
             for votes, (n, right, rate) in enumerate(
                 zip(self.counted, self.right, self.rates, strict=True), start=1
             )
+            if n or votes * (self.n_classes or k) >= k
         ]
 
     def __str__(self) -> str:

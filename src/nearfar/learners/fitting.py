@@ -33,6 +33,7 @@ from nearfar.constraints import (
     keep_copies_together,
     kind_of,
 )
+from nearfar.constraints.supervision import warn_of_integers
 from nearfar.learners.explanations import explained
 from nearfar.learners.problem import (
     FitInput,
@@ -195,6 +196,8 @@ def check(
         if isinstance(points, Rows):
             raise ValueError("Rows that are not in memory need a label each, and -1 is none.")
         points, supervision = points[labelled], supervision.restrict(labelled).consecutive()
+    if kind == "labels":
+        warn_of_integers(y)
     weight = supervision.row_weight
     if weight is not None:
         if isinstance(points, Rows):

@@ -23,6 +23,7 @@ from nearfar.metrics.importance import feature_names
 from nearfar.metrics.leaf_map import LeafMap
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.piece_map import PieceMap
+from nearfar.runtime.quoting import plain
 from nearfar.typing import Array, Matrix, Vector
 
 # Columns in a sentence.
@@ -61,7 +62,7 @@ class PairExplanation:
             ", ".join(f"{name} {100 * value / square:.0f} %" for name, value in each)
             for each in (self.parts.items(), [*self.columns.items()][:_LISTED])
         )
-        lines = [f"Distance {self.distance:.4g}; of its square: {parts}."]
+        lines = [f"Distance {plain(self.distance)}; of its square: {parts}."]
         if columns:
             lines.append(f"Columns, as far as they can be told apart: {columns}.")
         if self.n_trees:

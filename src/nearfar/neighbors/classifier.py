@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.constraints import kind_of
 from nearfar.constraints.copies import comparable_rows
-from nearfar.constraints.supervision import checked_groups, counted_rows
+from nearfar.constraints.supervision import check_classes, checked_groups, counted_rows
 from nearfar.evaluate.neighbor_votes import (
     DEFAULT_NEIGHBORS,
     NUMBERS,
@@ -147,7 +146,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2
                 )
             rows = points
-        check_classification_targets(labels)
+        check_classes(labels)
         if self.gate not in ("hard", "soft"):
             raise ValueError(f'gate must be "hard" or "soft"; got {self.gate!r}.')
         if self.n_neighbors != "auto":
@@ -244,9 +243,9 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _learn(
         self, X: ArrayLike, y: Array, groups: Ints | None, weight: Vector | None
     ) -> tuple[MetricLearner | Pipeline, Metric]:
-        learner = BoostMetric() if self.learner is None else clone(self.learner)
+        learner = BoostMetric() if self.learner is None else self.learner
         learner_of(learner)  # or says that there is none
-        fitted = fit_pipeline(learner, X, y, groups=groups, sample_weight=weight)
+        fitted = fit_pipeline(clone(learner), X, y, groups=groups, sample_weight=weight)
         return fitted, as_metric(learner_of(fitted).metric_)
 
     def _votes(self, gallery: Gallery, codes: Ints, points: Floats) -> Array:

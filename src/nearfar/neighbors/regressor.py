@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.constraints.supervision import checked_groups, counted_rows
 from nearfar.evaluate.neighbor_votes import NUMBERS, best_number
 from nearfar.learners.base import MetricLearner
+from nearfar.learners.pipelines import learner_of
 from nearfar.learners.selection.auto import AutoMetric
 from nearfar.metrics.search import Gallery
 from nearfar.metrics.signed_form import as_metric
@@ -84,6 +85,13 @@ class MetricNeighborsRegressor(RegressorMixin, BaseEstimator):
         refuse_masked(X, "X")
         refuse_missing(y, "y")
         X, y, groups, weight = counted_rows(sample_weight, X, y, groups)
+        if np.asarray(y).dtype.kind in "OSU":
+            try:
+                y = np.asarray(y, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    "y has values that are not numbers; for classes, use MetricNeighborsClassifier."
+                ) from None
         with naming_remedies():
             points, numbers = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2, y_numeric=True
@@ -150,7 +158,7 @@ class MetricNeighborsRegressor(RegressorMixin, BaseEstimator):
     def _learned(
         self, X: Floats, y: Vector, groups: Ints | None, weight: Vector | None
     ) -> MetricLearner:
-        learner = AutoMetric() if self.learner is None else clone(self.learner)
+        learner = clone(learner_of(AutoMetric() if self.learner is None else self.learner))
         if isinstance(learner, AutoMetric):
             learner.set_params(goal="regression")
         return learner.fit(X, y, groups=groups, sample_weight=weight)

@@ -89,7 +89,7 @@ def sparse_error(name: str) -> TypeError:
     """
     return TypeError(
         f"{name} is sparse and must be dense: reduce it, as in make_pipeline(TruncatedSVD(256), "
-        f"...), or use {name}.toarray() if it is small."
+        f"...), or use {name}.toarray() if it is small; OneHotEncoder has sparse_output=False."
     )
 
 

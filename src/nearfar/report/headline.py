@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from nearfar.comparison import GoalComparison, MethodResult
 from nearfar.comparison.method_results import paired
@@ -13,6 +14,7 @@ from nearfar.comparison.verdict_wording import (
     reported_sentence,
     use_in_words,
 )
+from nearfar.metrics.learned_from import share_learned_from
 from nearfar.report.study import Study
 
 LOOKS = {
@@ -83,7 +85,7 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
     measure = goal.measure
     before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
     category = goal.category(result)
-    compared, cases = study.comparison, "rows" if study.judgements is None else study.supervision
+    compared = study.comparison
     verdict = goal.verdict if compared is None else compared.by_goal(goal.goal).verdict
     sentence = reported_sentence(category, study.method, goal.reference, verdict.recommended)
     if compared is not None and compared.caveat:
@@ -101,7 +103,7 @@ def _headline(study: Study, goal: GoalComparison) -> Headline | None:
         study.method,
         before,
         after,
-        category.text(cases, recommended=verdict.recommended == study.method),
+        category.text(goal.cases, recommended=verdict.recommended == study.method),
         LOOKS[category],
         sentence,
         expectation,
@@ -115,6 +117,10 @@ def _basis(study: Study, goal: GoalComparison, result: MethodResult) -> str:
     use = use_in_words(goal.measure, study.n_neighbors)
     how = f"{use.capitalize()}. " if goal.measure.of == "votes" and use else ""
     if study.relearn is None and result.trials is None:
+        file = Path(study.metric_file or "")
+        if file.is_file() and (share := share_learned_from(file, study.X)):
+            which = f"the metric was learned from {100 * share:.0f} % of them"
+            return f"{how}Measured on {len(result.wrong)} {cases}; {which}."
         return (
             f"{how}Measured on {len(result.wrong)} {cases}, which the metric may have been "
             "learned from."

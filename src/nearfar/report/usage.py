@@ -6,6 +6,7 @@ import shlex
 
 from nearfar.report.blocks import Block, Code, Section
 from nearfar.report.study import Study
+from nearfar.tables.formats import suggested_ending
 
 
 def usage_section(study: Study) -> Section:
@@ -23,7 +24,7 @@ def usage_section(study: Study) -> Section:
     ids = f" --id {shlex.quote(study.id_column)}" if study.id_column else ""
     shell = (
         f"nearfar show {name}\n"
-        f"nearfar transform {name} {source} mapped.parquet{ids}\n"
+        f"nearfar transform {name} {source} mapped{suggested_ending()}{ids}\n"
         f"nearfar neighbors {name} {source}{ids}\n"
     )
     if study.label:

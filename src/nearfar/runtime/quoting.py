@@ -74,6 +74,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun if number == 1 else noun + ending}"
 
 
+def plain(value: float, spec: str = ".4g") -> str:
+    """Write a number, below a million without an exponent.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.quoting import plain
+    >>> plain(29963.2), plain(0.51239), plain(2.5e7)
+    ('29,960', '0.5124', '2.5e+07')
+    """
+    text = f"{value:{spec}}"
+    return f"{float(text):,.0f}" if "e+0" in text and abs(float(text)) < 1e6 else text
+
+
 def amount(n_bytes: float) -> str:
     """Write an amount of memory.
 

@@ -17,6 +17,10 @@ class NotClassesError(TableError):
     """Labels are decimal numbers where classes are needed."""
 
 
+class NotUniqueError(TableError):
+    """Ids that do not tell rows apart."""
+
+
 def no_file(path: str | Path) -> TableError:
     """Return the error for a file that does not exist, or for a link or a folder."""
     if Path(path).is_symlink():

@@ -19,7 +19,7 @@ from nearfar.columns.category import Category
 from nearfar.columns.examples import ColumnExample, column_examples
 from nearfar.columns.guess import CONSTANT, IDS, MANY, named_like_id, numbers_like_ids
 from nearfar.columns.kinds import Number
-from nearfar.columns.leakage import leaking_columns
+from nearfar.columns.leakage import leaking_columns, leaking_numbers
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
@@ -330,11 +330,15 @@ def warn_of_leakage(prepared: Prepared, labels: Array) -> tuple[str, ...]:
     """Name columns that leak the label, and return them."""
     columns = prepared.columns
     sources = prepared.feature_names if columns is None else columns.sources
-    suspects = leaking_columns(prepared.X, np.unique(labels, return_inverse=True)[1], sources)
+    if labels.dtype.kind == "f":
+        what, suspects = "number", leaking_numbers(prepared.X, labels, sources)
+    else:
+        classes = np.unique(labels, return_inverse=True)[1]
+        what, suspects = "class", leaking_columns(prepared.X, classes, sources)
     if suspects:
         leaks, them = ("leaks", "it") if len(suspects) == 1 else ("leak", "them")
         note(
-            f"{columns_named(suspects)} {leaks} the label: one column alone tells the class of "
+            f"{columns_named(suspects)} {leaks} the label: one column alone tells the {what} of "
             f"nearly every row. If new rows do not have {them}, use "
             f"{option('drop', list(suspects))}.",
             warning=True,

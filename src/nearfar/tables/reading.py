@@ -21,7 +21,7 @@ from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted
 from nearfar.runtime.suggestions import did_you_mean
 from nearfar.tables.array_formats import array_names, load_array
-from nearfar.tables.errors import TableError, no_file
+from nearfar.tables.errors import NotUniqueError, TableError, no_file
 from nearfar.tables.features import ColumnRules, prepare, warn_of_leakage
 from nearfar.tables.formats import (
     ARRAYS,
@@ -305,7 +305,7 @@ def read_rows(
             )
         shown = [*pictures_named(pictures, names)]
     numbers = y is not None and y.dtype.kind == "f"
-    leaking = () if y is None or metric is not None or numbers else warn_of_leakage(prepared, y)
+    leaking = () if y is None or metric is not None else warn_of_leakage(prepared, y)
     table = Table(
         stem_of(path),
         X,
@@ -370,15 +370,15 @@ def read_labelled(
 
 
 def _of_kind(table: Table, numbers: bool | None) -> Table:
-    """Return the table with its labels as classes or as numbers, and say so if it was guessed."""
+    """Return the table with its labels as classes or as numbers, and say so of numbers."""
     y = table.labels
     if not (are_numbers(y) if numbers is None else numbers):
         return replace(table, supervision=y, kind="labels")
-    if numbers is None:
-        n_values, whole = len(np.unique(y)), not (y % 1).any()
-        else_ = f"; if they are classes, use {option('classes')}" if whole else ""
-        note(f"took the labels as numbers to predict: {n_values} different values{else_}.")
-    return replace(table, supervision=table.numbers, kind="numbers")
+    table = replace(table, supervision=table.numbers, kind="numbers")
+    may_be_classes = numbers is None and not (y % 1).any()
+    else_ = f"; if they are classes, use {option('classes')}" if may_be_classes else ""
+    note(f"took the labels as numbers to predict: {len(np.unique(y))} different values{else_}.")
+    return table
 
 
 def read_other(
@@ -462,7 +462,7 @@ def _check_size(X: Floats, features: Sequence[str], path: Source) -> None:
 def row_names(names: pl.Series, path: Source) -> list[str]:
     """Return the names of rows, or raise TableError unless they tell rows apart."""
     if names.null_count() or names.n_unique() != len(names):
-        raise TableError(f"The ids in column {names.name} of {path} are missing or not unique.")
+        raise NotUniqueError(f"The ids in column {names.name} of {path} are missing or not unique.")
     return [str(name) for name in names.to_list()]
 
 

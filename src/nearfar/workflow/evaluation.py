@@ -19,6 +19,7 @@ from nearfar.evaluate.intervals import ratio_interval
 from nearfar.evaluate.measures import ERROR, MAE, R2, HeldOutJudgements, measures_for
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.notes import note
+from nearfar.runtime.quoting import plain
 from nearfar.tables.reader import listed
 from nearfar.tables.table import Table
 from nearfar.typing import Floats
@@ -36,7 +37,7 @@ class MeasuredValue(NamedTuple):
     def __str__(self) -> str:
         if self.interval is not None:
             low, high = self.interval
-            return f"{self.value:.4g} ({low:.4g} to {high:.4g})"
+            return f"{plain(self.value)} ({plain(low)} to {plain(high)})"
         return f"{100 * self.value:.2f}" if self.percent else f"{self.value:.3f}"
 
 

@@ -32,7 +32,7 @@ from nearfar.runtime.parameters import check_parameters
 from nearfar.runtime.parameters import choice as one_of
 from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.quoting import counted
-from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name
+from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name, suggested_ending
 from nearfar.tables.frames import Frame
 from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
@@ -348,7 +348,9 @@ class Learned:
                 # Whether others are no better, or could not be told apart, is in the sentence.
                 return Stated(label, loss, text, goal.verdict.headline)
             recommended = goal.recommended is own
-            category = goal.category(own).text(recommended=recommended, complete=own.complete)
+            category = goal.category(own).text(
+                goal.cases, recommended=recommended, complete=own.complete
+            )
             return Stated(label, loss, text, f"{category}, {text}")
         if (expected := self.fit.expected) is None:
             return None
@@ -495,7 +497,7 @@ class Learned:
         if self.table.kind == "pairs" and kind in TABLES:
             names = "" if table.id_column is None else f" --id {shlex.quote(table.id_column)}"
             return f"nearfar verify {metric} {source} OTHER_PAIRS.csv{names}"
-        ending = ".parquet" if kind in TABLES else ".npy"
+        ending = suggested_ending() if kind in TABLES else ".npy"
         return f"nearfar transform {metric} {source} mapped{ending}"
 
 

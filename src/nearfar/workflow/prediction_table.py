@@ -20,6 +20,8 @@ from nearfar.typing import Array
 _ROWS_AT_ONCE = 1 << 14
 # Votes are as reliable as when the metric was learned, if most of the voters are the same.
 _SAME_ROWS = 0.5
+# Of probabilities.
+_DIGITS = 6
 
 
 def best_neighbors(path: Path, train: Table) -> int:
@@ -36,9 +38,10 @@ def stored_reliability(path: Path, train: Table, n_neighbors: int) -> Reliabilit
     votes, why = stored_votes(path), ""
     if train.kind == "numbers":
         return None
+    classes = np.unique(train.labels)
     if votes is None:
         why = f"{path} does not say how often votes are right"
-    elif class_digest(np.unique(train.labels)) != votes.classes:
+    elif class_digest(classes) != votes.classes:
         why = f"{path} was learned from other classes"
     elif share_learned_from(path, train.X) < _SAME_ROWS:
         why = f"{path} was learned from other rows"
@@ -46,7 +49,7 @@ def stored_reliability(path: Path, train: Table, n_neighbors: int) -> Reliabilit
         why = f"{path} has probabilities for at most {len(votes.counted)} neighbours"
     else:
         k = n_neighbors - 1
-        return Reliability(np.array(votes.counted[k]), np.array(votes.right[k]))
+        return Reliability(np.array(votes.counted[k]), np.array(votes.right[k]), len(classes))
     note(f"{why}: votes, not calibrated, instead of probabilities.")
     return None
 
@@ -108,8 +111,10 @@ def prediction_table(
         if new.y is not None and (new.y.astype(str) != "").any():
             columns["actual"] = new.y[rows]
         if predicted.probability is not None:
-            # Training rows tell nothing about rows that are unlike them.
-            columns["probability"] = pl.Series(predicted.probability).set(pl.Series(unlike), None)
+            # Training rows tell nothing about rows that are unlike them, and counts of them nothing
+            # about more digits.
+            stated = pl.Series(predicted.probability).round(_DIGITS)
+            columns["probability"] = stated.set(pl.Series(unlike), None)
         elif predicted.votes is not None:
             columns["votes"] = predicted.votes
         columns |= {"p_value": predicted.p_value, "unlike": unlike}

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
 from sklearn.metrics import mean_absolute_error, r2_score
 from sklearn.neighbors import KNeighborsRegressor
 
-from nearfar import MLKR, NCA, AutoMetric, ForestMetric, Metric
+from nearfar import (
+    MLKR,
+    NCA,
+    AutoMetric,
+    ForestMetric,
+    Metric,
+    MetricNeighborsClassifier,
+    compare,
+)
 from nearfar.constraints import Supervision
-from nearfar.constraints.supervision import are_numbers
+from nearfar.constraints.supervision import are_numbers, warn_of_integers
 from nearfar.evaluate.neighbor_votes import NUMBERS, best_number
 from nearfar.learners.selection.expectation import Fold, expect_numbers
 
@@ -45,6 +56,38 @@ def test_learners_of_both_kinds_ask_the_values():
     assert AutoMetric(goal="regression")._takes_numbers(np.arange(9) % 3)
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         NCA().fit(X, Y)
+
+
+PRICES = np.round(100 * np.exp(Y / 10)).astype(int) * 100
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        AutoMetric(candidates=["ForestMetric"], random_state=0).fit,
+        MetricNeighborsClassifier(ForestMetric(n_trees=8)).fit,
+        partial(compare, learners=["LDA"], cv=2),
+    ],
+    ids=["AutoMetric", "MetricNeighborsClassifier", "compare"],
+)
+def test_integers_that_look_like_numbers_have_one_warning(fit):
+    n_classes = len(np.unique(PRICES))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(X, PRICES)
+    texts = [str(each.message) for each in caught if "class" in str(each.message)]
+    assert len(texts) == 1
+    assert texts[0].startswith(f"y has {n_classes} classes in 240 rows, as integers are classes.")
+
+
+def test_codes_of_classes_do_not_look_like_numbers():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_integers(np.random.default_rng(0).permutation(np.arange(100) // 3 * 3))
+        warn_of_integers(PRICES[:30])
+        warn_of_integers(PRICES // 1000)
+        warn_of_integers(PRICES.astype(float))
+        warn_of_integers(PRICES.astype(str))
 
 
 def test_the_same_numbers_teach_nothing():

@@ -18,6 +18,7 @@ not symmetric, so there are no vectors for them.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -25,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
 
+from nearfar.constraints.supervision import MANY_CLASSES
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem
@@ -169,8 +171,10 @@ class ForestProblem(Problem):
 
         for top in range(0, self.n_trees, _BATCH):
             seeds = self.seeds[top : top + _BATCH]
-            for trees in Threads().map(grow, len(seeds), _TREES_AT_ONCE):
-                self.trees += trees
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", MANY_CLASSES, UserWarning)
+                for trees in Threads().map(grow, len(seeds), _TREES_AT_ONCE):
+                    self.trees += trees
             grown = [tree.tree_ for tree in self.trees]
             sizes = [tree.n_node_samples[tree.children_left < 0] / len(self.y) for tree in grown]
             meet = float(np.mean([size @ size for size in sizes]))
