@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+import numpy as np
 import polars as pl
 import pytest
+from scipy.special import expit
+from scipy.stats import binom
 
 from nearfar import RecordMatcher, match
 from nearfar.verification import TargetNotCertifiedError
 from record_tables import known_matches, persons
+from tests.matching.people import messy, people
 
 LEFT, RIGHT = persons(150)
 
@@ -133,3 +139,64 @@ def test_known_matches_of_one_table(target):
     assert right_share(found.table) > 0.95
     assert found.kept[2] == 120
     assert (found.matcher.operating_point_ is not None) == (target is not None)
+
+
+def half_shared(seed, n_known):
+    """Return two tables of 1,000 people, 500 of them in both, and some matches of these."""
+    rng = np.random.default_rng(seed)
+    everyone = people(1500, rng)
+    left, right = (pl.DataFrame(each) for each in (everyone[:1000], messy(everyone[500:], rng)))
+    left = left.insert_column(0, pl.Series("id", [f"L{k}" for k in range(1000)]))
+    right = right.insert_column(0, pl.Series("id", [f"R{k}" for k in range(500, 1500)]))
+    shared = rng.permutation(np.arange(500, 1000))[:n_known]
+    ends = {"left": [f"L{k}" for k in shared], "right": [f"R{k}" for k in shared]}
+    return left, right, pl.DataFrame(ends)
+
+
+def new_candidates(found, known):
+    """Return log-odds and truth of candidates whose records are in no known pair."""
+    pairs = found.matches.candidates.T
+    left, right = (np.array(s.ids)[rows] for s, rows in zip(found.sides, pairs, strict=True))
+    new = ~np.isin(left, known["left"]) & ~np.isin(right, known["right"])
+    true = np.array([one[1:] == two[1:] for one, two in zip(left, right, strict=True)])
+    return found.matches.scores[new], true[new]
+
+
+def test_precision_and_probabilities_are_for_these_tables_with_a_target():
+    left, right, known = half_shared(0, 250)
+    found = match(left, right, known, target="precision>=0.8")
+    scores, true = new_candidates(found, known)
+    # It was 0.32 with the share of matches among the known records.
+    assert true[scores >= found.matcher.threshold_].mean() >= 0.8
+    # Matches among candidates are as many as expected: 1.5 times as many were.
+    assert expit(scores).sum() == pytest.approx(true.sum(), rel=0.15)
+    assert len(found.matches.doubtful) < 150
+    assert found.rates["precision"][0] >= 0.8
+    assert "In these tables" in str(found)
+
+
+@pytest.mark.slow
+def test_certified_precisions_hold_in_the_stated_share_of_draws():
+    missed, certified = 0, 0
+    for seed in range(20):
+        left, right, known = half_shared(100 + seed, 350)
+        with suppress(TargetNotCertifiedError):
+            found = match(left, right, known, target="precision>=0.8", random_state=seed)
+            scores, true = new_candidates(found, known)
+            certified += 1
+            missed += true[scores >= found.matcher.threshold_].mean() < 0.8
+    assert certified >= 8
+    # At most 5 % miss the target; more than this many would be a chance of 1 in 1,000.
+    assert missed <= binom.ppf(0.999, certified, 0.05)
+
+
+def test_pairs_that_are_easier_than_candidates_state_no_precision():
+    known = known_matches(60).with_columns(same=pl.lit(True))
+    easy = known.with_columns(right=known["right"].reverse(), same=pl.lit(False))
+    found = match(LEFT, RIGHT, [known, easy])
+    assert found.easy
+    assert set(found.rates) == {"recall"}
+    assert any("are no candidates" in note.text for note in found.notes)
+    assert "precision" not in str(found)
+    with pytest.raises(ValueError, match="without a column same"):
+        match(LEFT, RIGHT, [known, easy], target="precision>=0.9")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, NamedTuple, Self
 
@@ -33,6 +35,7 @@ from nearfar.verification import (
     choose_threshold,
     parse_target,
 )
+from nearfar.verification.targets import Target
 
 
 class ComparedField(NamedTuple):
@@ -82,8 +85,8 @@ class RecordMatcher(BaseEstimator):
     operating_point_ : OperatingPoint or None
         With a target: error rates at the threshold, and the certified bound. Its distances are
         negative log-odds. If `fit` is told that the matches are complete, the false match rate is
-        that among all pairs of records of different entities, and otherwise that among pairs like
-        those that were given.
+        that among all pairs of records of different entities, and the precision that in these two
+        tables. Otherwise they are for pairs like those that were given.
     held_out_ : HeldOut
         Log-odds of pairs to learn from by models of others. A file does not have them.
     comparisons_ : Comparisons
@@ -140,11 +143,18 @@ class RecordMatcher(BaseEstimator):
         same : array-like of bool of shape (n_pairs,)
             Whether the two are the same.
         complete : bool, default=False
-            Whether all matches of the two tables are given, so that all other pairs are different.
+            Whether all matches of the records in `pairs` are given, so that their other pairs are
+            different.
         candidates : callable, optional
             ``candidates(left, right)`` returns the pairs of two `Records` that may be the same.
             Other pairs count as different at every threshold and are not compared. If the matches
             are complete, candidates that are no matches are learned from, too.
+
+        Notes
+        -----
+        If the matches are complete, a precision is that among the pairs of these two tables whose
+        records are in none of `pairs`, and among all pairs if there are none. It is not promised
+        for other tables, where another share of the pairs may be the same.
         """
         rules = {
             "calibration": number(above=0.0, below=1.0),
@@ -158,19 +168,43 @@ class RecordMatcher(BaseEstimator):
         if truth.shape != (len(index),) or not np.isin(truth, (0, 1)).all():
             raise ValueError(f"same must be True or False for each of the {len(index)} pairs.")
         random = check_random_state(self.random_state)
-        learning = LabelledPairs.of(one, two, index, truth.astype(bool), complete)
+        whole = LabelledPairs.of(one, two, index, truth.astype(bool), complete, candidates)
+        learning = whole
         if target is not None:
-            learning, calibrating = learning.split(self.calibration, random)
-        if complete and candidates is not None:
-            learning = learning.with_candidates(candidates, random)
-        self._learn(learning, random)
+            learning, calibrating = whole.split(self.calibration, random)
+        self._learn(learning.with_candidates(random), random)
         self.operating_point_: OperatingPoint | None = None
-        if target is None:
-            return self
-        evidence = calibrating.evidence(
-            lambda rows: self._log_odds(calibrating.left, calibrating.right, rows), candidates
-        )
-        point = choose_threshold(evidence, target, confidence=self.confidence)
+        if target is not None:
+            self._certify(target, whole, calibrating)
+        return self
+
+    def _certify(self, target: Target, whole: LabelledPairs, calibrating: LabelledPairs) -> None:
+        """Choose the threshold for the pairs of the tables that are not known."""
+
+        def log_odds(part: LabelledPairs) -> Callable[[Ints], Vector]:
+            return lambda rows: self._log_odds(part.left, part.right, rows)
+
+        prevalence = unlabelled = None
+        if whole.complete:
+            unlabelled, prevalence = whole.unlabelled(log_odds(whole)), whole.prevalence
+            unlabelled = unlabelled if len(unlabelled.distances) else None
+        evidence = calibrating.evidence(log_odds(calibrating))
+        use: Any = {"prevalence": prevalence, "unlabelled": unlabelled}
+        try:
+            point = choose_threshold(evidence, target, confidence=self.confidence, **use)
+        except TargetNotCertifiedError as error:
+            if not whole.complete or error.classes_needed is None:
+                raise
+            n, kept = int(whole.same.sum()), int(calibrating.same.sum())
+            needed = math.ceil(n * error.classes_needed / evidence.n_classes)
+            weaker = f" With these, {error.strongest} can be certified." if error.strongest else ""
+            message = (
+                f"{target} cannot be certified at {100 * self.confidence:g} % confidence with {n} "
+                f"known matches, of which {kept} are not learned from; give about {needed}, or "
+                f"choose a weaker target.{weaker}"
+            )
+            facts = error.classes_needed, error.pairs_needed, error.strongest
+            raise TargetNotCertifiedError(message, *facts) from None
         if np.isinf(point.threshold):
             raise TargetNotCertifiedError(
                 f"{self.target} cannot be met: too many matches are no candidates."
@@ -179,12 +213,20 @@ class RecordMatcher(BaseEstimator):
         if rate == "fmr" and best < point.threshold:
             # It is stricter, and so has a lower false match rate. Beyond it, most pairs that are
             # called the same would not be, though few of all pairs.
-            rates = evidence.rates(best)[0]
-            figures: dict[str, Any] = {"fmr": float(rates.fmr), "recall": float(rates.recall)}
-            figures["precision"] = float(rates.precision(point.prevalence))
-            point = replace(point, threshold=best, estimate=figures["fmr"], **figures)
-        self.operating_point_, self.threshold_ = point, -point.threshold
-        return self
+            point = replace(point, threshold=best, estimate=float(evidence.rates(best)[0].fmr))
+        rates = evidence.rates(point.threshold)[0]
+        share, precision = point.prevalence, rates.precision(point.prevalence)
+        if unlabelled is not None:
+            share = unlabelled.prevalence(point.threshold, rates)
+            precision = unlabelled.precision(point.threshold, rates.fmr)
+        self.operating_point_ = replace(
+            point,
+            fmr=float(rates.fmr),
+            recall=float(rates.recall),
+            precision=float(precision),
+            prevalence=share,
+        )
+        self.threshold_ = -point.threshold
 
     def _learn(self, learning: LabelledPairs, random: np.random.RandomState) -> None:
         """Fit the comparisons, the model and the threshold to pairs and to nothing else."""
@@ -200,7 +242,7 @@ class RecordMatcher(BaseEstimator):
         self.comparisons_ = Comparisons.fit([table.take(used) for table, used in tables], rivals)
         X = self.comparisons_.compare(left, right, index)
         self.model_, held_out = fit_calibrated(
-            X, learning.same, learning.pair_entities, learning.left_out, random
+            X, learning.same, learning.held_out_together, learning.left_out, random
         )
         self.held_out_: HeldOut = held_out
         self.threshold_ = best_threshold(held_out)

@@ -15,7 +15,7 @@ from nearfar.verification.certified_thresholds import (
     choose_threshold,
 )
 from nearfar.verification.criteria import held_out_decisions, threshold_on
-from nearfar.verification.evidence import PairEvidence, joined_classes
+from nearfar.verification.evidence import PairEvidence, UnlabelledPairs, joined_classes
 from nearfar.verification.targets import Bound, Costs, EqualErrors, parse_target
 from nearfar.verification.verifier import PairVerifier
 
@@ -31,6 +31,7 @@ __all__ = [
     "PairEvidence",
     "PairVerifier",
     "TargetNotCertifiedError",
+    "UnlabelledPairs",
     "choose_threshold",
     "held_out_decisions",
     "joined_classes",

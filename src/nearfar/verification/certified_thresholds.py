@@ -35,7 +35,7 @@ from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from nearfar.typing import Floats, Ints, Vector
-from nearfar.verification.evidence import PairEvidence, Rates
+from nearfar.verification.evidence import PairEvidence, Rates, UnlabelledPairs
 from nearfar.verification.targets import Bound, Costs, EqualErrors, Target
 
 # The most thresholds that are tried on each side.
@@ -129,20 +129,21 @@ class OperatingPoint:
     n_pairs: int
     effective_pairs: float | None
 
+    def promise(self, target: str) -> str:
+        """Say what the threshold is certified for."""
+        figure = f"{self.estimate:.4g}"
+        if self.bound is None:
+            return f"Chosen for {target}: {figure}."
+        side = "most" if "<=" in target else "least"
+        confidence = f"{100 * self.confidence:g} % confidence"
+        return f"{target} is certified with {confidence}: {figure}, at {side} {self.bound:.4g}."
+
     def describe(self, target: str) -> str:
         """Say what the threshold is certified for, and its error rates."""
         low, high = self.interval
-        figure = f"{self.estimate:.4g}"
-        chosen = f"Chosen for {target}: {figure}."
-        if self.bound is not None:
-            side = "most" if "<=" in target else "least"
-            confidence = f"{100 * self.confidence:g} % confidence"
-            chosen = (
-                f"{target} is certified with {confidence}: {figure}, at {side} {self.bound:.4g}."
-            )
         prevalence = f"{100 * self.prevalence:.3g} % of pairs are similar"
         return (
-            f"{chosen}\n"
+            f"{self.promise(target)}\n"
             f"On {self.n_pairs} pairs of {self.n_classes} classes: false match rate "
             f"{self.fmr:.3g}, recall {100 * self.recall:.1f} %, precision "
             f"{100 * self.precision:.1f} % if {prevalence}.\n"
@@ -156,6 +157,7 @@ def choose_threshold(
     *,
     confidence: float = 0.95,
     prevalence: float | None = None,
+    unlabelled: UnlabelledPairs | None = None,
 ) -> OperatingPoint:
     """Choose the threshold for a target.
 
@@ -166,6 +168,9 @@ def choose_threshold(
     confidence : float, default=0.95
     prevalence : float, optional
         Share of similar pairs where the threshold is used; by default that of the evidence.
+    unlabelled : UnlabelledPairs, optional
+        The pairs that the threshold is used on. A precision is then that among these, and their
+        prevalence is not needed.
 
     Raises
     ------
@@ -182,12 +187,12 @@ def choose_threshold(
     share = evidence.prevalence if prevalence is None else prevalence
     if isinstance(target, Bound):
         try:
-            return _CertifiedSearch(evidence, target, share, confidence).choose()
+            return _CertifiedSearch(evidence, target, share, confidence, unlabelled).choose()
         except TargetNotCertifiedError as error:
             message, strongest = str(error), None
             for weaker in target.weaker:
                 with suppress(TargetNotCertifiedError):
-                    _CertifiedSearch(evidence, weaker, share, confidence).choose()
+                    _CertifiedSearch(evidence, weaker, share, confidence, unlabelled).choose()
                     strongest = str(weaker)
                     message = f"{message} With these pairs, {strongest} can be certified."
                     break
@@ -223,12 +228,22 @@ class _CertifiedSearch:
     A precision is a bound on the false match rate that depends on the recall: it is at least P if
     fmr <= recall * odds, where odds = prevalence / (1 - prevalence) * (1 - P) / P. The design
     effect is then that of fmr / recall.
+
+    If the n pairs that it is for are given without labels, of which K are found, it is at least P
+    if fmr <= K / n (1 - P). Their own share of false matches also varies around the rate, so that
+    the effective number of pairs is half the harmonic mean of those that calibrate and of these.
     """
 
     def __init__(
-        self, evidence: PairEvidence, target: Bound, prevalence: float, confidence: float
+        self,
+        evidence: PairEvidence,
+        target: Bound,
+        prevalence: float,
+        confidence: float,
+        unlabelled: UnlabelledPairs | None,
     ) -> None:
         self.evidence, self.target = evidence, target
+        self.unlabelled = unlabelled if target.measure == "precision" else None
         self.prevalence, self.confidence = prevalence, confidence
         self.odds = prevalence / (1 - prevalence) * target.error / (1 - target.error)
         self.grows = target.measure != "recall"
@@ -261,7 +276,7 @@ class _CertifiedSearch:
                 open_end = threshold
                 break
         rates = self.evidence.rates(certified)[0]
-        estimate, bound = (self._figure(rates, error) for error in (look.error, upper))
+        estimate, bound = (self._figure(rates, certified, e) for e in (look.error, upper))
         return _point(
             self.evidence,
             certified,
@@ -277,51 +292,62 @@ class _CertifiedSearch:
         """Return the last threshold at which the calibration pairs themselves meet the target."""
         thresholds = self.evidence.thresholds
         curve = self.evidence.curve(thresholds)
-        error, allowed = self._error(curve), self._allowed(curve)
+        error, allowed = self._error(curve), self._allowed(curve, thresholds)
         met = np.flatnonzero((error <= allowed) & (curve.recall > 0))
         if len(met):
             return float(thresholds[met[-1 if self.grows else 0]])
         if self.target.measure == "fmr":
             return float(thresholds[0])
-        precision = curve.precision(self.prevalence)
+        precision = self._precision(curve, thresholds)
         best = int(np.nanargmax(precision))
+        share = "" if self.unlabelled else f" and a prevalence of {self.prevalence:.3g}"
         raise TargetNotCertifiedError(
             f"{self.target} cannot be met: the largest precision of the calibration pairs is "
-            f"{precision[best]:.3g}, at the threshold {thresholds[best]:.4g} and a prevalence of "
-            f"{self.prevalence:.3g}; choose a weaker target or a better metric."
+            f"{precision[best]:.3g}, at the threshold {thresholds[best]:.4g}{share}; choose a "
+            "weaker target or a better metric."
         )
 
     def _error(self, rates: Rates) -> Floats:
         return rates.fmr if self.grows else 1 - rates.recall
 
-    def _allowed(self, rates: Rates) -> Floats:
+    def _allowed(self, rates: Rates, thresholds: Floats | float) -> Floats:
+        if self.unlabelled is not None:
+            found = self.unlabelled.found(thresholds)
+            return np.asarray(self.target.error * found / self.unlabelled.n_pairs)
         if self.target.measure == "precision":
             return np.asarray(rates.recall * self.odds)
         return np.asarray(self.target.error)
 
-    def _figure(self, rates: Rates, error: float) -> float:
+    def _precision(self, rates: Rates, thresholds: Floats | float) -> Floats:
+        if self.unlabelled is not None:
+            return self.unlabelled.precision(thresholds, rates.fmr)
+        return rates.precision(self.prevalence)
+
+    def _figure(self, rates: Rates, threshold: float, error: float) -> float:
         """Return what the target is about, if the error is this large."""
         if self.target.measure == "precision":
-            assumed = Rates(np.asarray(error), rates.recall)
-            return float(assumed.precision(self.prevalence))
+            return float(self._precision(Rates(np.asarray(error), rates.recall), threshold))
         return error if self.target.measure == "fmr" else 1 - error
 
     def _look(self, threshold: float) -> _Look:
         rates, without = self.evidence.rates(threshold)
-        error, allowed = float(self._error(rates)), float(self._allowed(rates))
+        error, allowed = float(self._error(rates)), float(self._allowed(rates, threshold))
         if not 0 < error < 1:
             return _Look(error, allowed, 1.0)
         changes = self._error(without)
-        if self.target.measure == "precision":
+        if self.target.measure == "precision" and self.unlabelled is None:
             with np.errstate(invalid="ignore", divide="ignore"):
                 changes = np.where(without.recall > 0, changes / without.recall, np.nan)
             changes = changes * rates.recall
         effect = jackknife_variance(changes) * self.n_pairs / (error * (1 - error))
         return _Look(error, allowed, max(1.0, effect))
 
-    def _effective_pairs(self, look: _Look) -> float:
-        """Return the effective number of independent pairs."""
-        return self.n_pairs * self.few_classes / max(self.design_effect, look.design_effect)
+    def _effective_pairs(self, look: _Look, more: float = 1.0) -> float:
+        """Return the effective number of independent pairs, with a multiple of the evidence."""
+        n = more * self.n_pairs * self.few_classes
+        if self.unlabelled is not None:
+            n = 1 / (1 / n + 1 / self.unlabelled.n_pairs)
+        return n / max(self.design_effect, look.design_effect)
 
     def _bounds(self, look: _Look) -> tuple[Vector, Vector]:
         return clopper_pearson(look.error, self._effective_pairs(look), self.confidence)
@@ -337,22 +363,27 @@ class _CertifiedSearch:
 
     def refusal(self, looks: list[_Look]) -> TargetNotCertifiedError:
         """Say how many classes are needed if they are like these."""
-        effective = np.array([self._effective_pairs(look) for look in looks])
-        error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
         if self.target.measure == "fmr":
-            error = np.append(error, 0.0)
-            allowed = np.append(allowed, self.target.error)
-            effective = np.append(effective, effective[0])
+            looks = [*looks, looks[0]._replace(error=0.0)]
+        error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
         for more in MORE:
-            if (clopper_pearson(error, more * effective, self.confidence)[1] <= allowed).any():
+            effective = np.array([self._effective_pairs(look, more) for look in looks])
+            if (clopper_pearson(error, effective, self.confidence)[1] <= allowed).any():
                 break
+        else:
+            if self.unlabelled is not None:
+                return TargetNotCertifiedError(
+                    f"{self.target} cannot be certified: too few of the "
+                    f"{self.unlabelled.n_pairs} pairs without labels are similar; choose a weaker "
+                    "target."
+                )
         classes, pairs = (math.ceil(more * n) for n in (self.evidence.n_classes, self.n_pairs))
         kind = "dissimilar" if self.grows else "similar"
         return TargetNotCertifiedError(
             f"{self.target} cannot be certified at {100 * self.confidence:g} % confidence with "
             f"{self.evidence}: the {kind} pairs share classes and count as about "
-            f"{effective[0]:.0f} independent ones; give about {classes} classes to calibrate on "
-            f"({pairs} {kind} pairs), or choose a weaker target.",
+            f"{self._effective_pairs(looks[0]):.0f} independent ones; give about {classes} "
+            f"classes to calibrate on ({pairs} {kind} pairs), or choose a weaker target.",
             classes,
             pairs,
         )
