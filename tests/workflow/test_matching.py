@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from scipy.special import expit
@@ -56,9 +57,51 @@ def test_what_is_stated(matched):
 def test_a_loaded_matcher_finds_the_same(matched, tmp_path):
     matched.save(tmp_path / "matcher.safetensors")
     matcher = RecordMatcher.load(tmp_path / "matcher.safetensors")
-    again = match(LEFT, RIGHT.reverse(), matcher=matcher, ids="id")
+    again = match(LEFT, RIGHT.reverse(), matcher=matcher)
     assert again.table.equals(matched.table)
     assert again.rates == {}
+
+
+def test_a_loaded_matcher_remembers_the_columns_of_ids(tmp_path):
+    left, right = LEFT.rename({"id": "number"}), RIGHT.rename({"id": "code"})
+    right = right.select(*right.columns[1:], "code")
+    first = match(left, right, known_matches(60))
+    first.save(tmp_path / "matcher.safetensors")
+    again = match(left, right, matcher=RecordMatcher.load(tmp_path / "matcher.safetensors"))
+    assert again.table.equals(first.table)
+
+
+def test_row_numbers_are_said():
+    known = pl.DataFrame({"left": range(40), "right": range(40)})
+    found = match(LEFT.drop("id"), RIGHT, known)
+    assert found.table["left"].dtype == pl.Int64
+    texts = [note.text for note in found.notes if "row numbers" in note.text]
+    assert len(texts) == 2
+    assert texts[0].startswith("Records of left")
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_ids_keep_their_type(kind):
+    left, right = (
+        table.with_columns(id=table["id"].str.slice(1).cast(pl.Int64) + 1000)
+        for table in (LEFT, RIGHT)
+    )
+    known = pl.DataFrame({"left": range(1000, 1060), "right": range(1000, 1060)})
+    found = match(*(kind(each.to_dict(as_series=False)) for each in (left, right, known)))
+    assert found.table["left"].dtype == found.table["right"].dtype == pl.Int64
+    assert (found.table.filter("same")["left"] == found.table.filter("same")["right"]).mean() > 0.95
+
+
+def test_contradictions_are_counted():
+    known = known_matches(60).with_columns(same=pl.lit(True))
+    wrong = known[:7].with_columns(same=pl.lit(False))
+    more = known[:2].with_columns(right=pl.Series(["R1", "R0"]))
+    found = match(LEFT, RIGHT, [known, wrong, more])
+    texts = " ".join(note.text for note in found.notes)
+    assert "7 pairs are given both" in texts
+    assert "several matches are given of 2 records of the left table" in texts.lower()
+    every = match(LEFT, RIGHT, [known, wrong, more], how="all")
+    assert not any("everal matches" in note.text for note in every.notes)
 
 
 def test_known_pairs_with_answers_and_row_numbers():
@@ -122,7 +165,12 @@ def test_a_target_is_certified_or_refused():
     [
         ({"target": "fmr<=0.1"}, "needs known pairs"),
         ({"ids": "nobody"}, "nobody"),
-        ({"pairs": pl.DataFrame({"left": ["L0"], "right": ["X9"]})}, "X9"),
+        (
+            {"pairs": pl.DataFrame({"left": ["L0", "X9", "X8"], "right": ["R0", "R1", "R2"]})},
+            "^pairs refers to 2 ids in column left that id does not have: X9, X8.$",
+        ),
+        ({"pairs": known_matches(9).with_columns(right="left")}, "name the column of ids"),
+        ({"pairs": known_matches(2)}, "2 are the same and .* give at least 20 of each"),
         ({"pairs": pl.DataFrame({"left": ["L0"]})}, "left and right"),
     ],
 )
@@ -200,3 +248,14 @@ def test_pairs_that_are_easier_than_candidates_state_no_precision():
     assert "precision" not in str(found)
     with pytest.raises(ValueError, match="without a column same"):
         match(LEFT, RIGHT, [known, easy], target="precision>=0.9")
+
+
+def test_ids_with_other_zeros_are_told():
+    numbers = [f"{k:06}" for k in range(1000, 1000 + len(LEFT))]
+    left, right = (
+        LEFT.with_columns(id=pl.Series(numbers)),
+        RIGHT.with_columns(id=pl.Series(numbers)),
+    )
+    known = pl.DataFrame({"left": [1004.0, 1005.0], "right": [1004, 1005]})
+    with pytest.raises(ValueError, match=r"'1004\.0' in column left, and id has '001004'"):
+        match(left, right, known)

@@ -87,6 +87,8 @@ class RecordMatcher(BaseEstimator):
         negative log-odds. If `fit` is told that the matches are complete, the false match rate is
         that among all pairs of records of different entities, and the precision that in these two
         tables. Otherwise they are for pairs like those that were given.
+    id_columns_ : tuple of str or None
+        Columns of ids of the tables, if `nearfar.match` learned it.
     held_out_ : HeldOut
         Log-odds of pairs to learn from by models of others. A file does not have them.
     comparisons_ : Comparisons
@@ -173,6 +175,7 @@ class RecordMatcher(BaseEstimator):
         if target is not None:
             learning, calibrating = whole.split(self.calibration, random)
         self._learn(learning.with_candidates(random), random)
+        self.id_columns_: tuple[str | None, ...] = ()
         self.operating_point_: OperatingPoint | None = None
         if target is not None:
             self._certify(target, whole, calibrating)
@@ -348,6 +351,7 @@ class RecordMatcher(BaseEstimator):
             "fields": kinds,
             "rivals": self.comparisons_.rivals,
             "threshold": self.threshold_,
+            "ids": self.id_columns_,
             "operating_point": None if point is None else vars(point),
         }
         write_tensors(path, "matcher", arrays, {k: json.dumps(v) for k, v in header.items()})
@@ -371,6 +375,7 @@ class RecordMatcher(BaseEstimator):
             if point is not None:
                 point = OperatingPoint(**{**point, "interval": tuple(point["interval"])})
             matcher.operating_point_, matcher.threshold_ = point, float(header["threshold"])
+            matcher.id_columns_ = tuple(header.get("ids", ()))
         return matcher
 
 

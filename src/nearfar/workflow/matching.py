@@ -114,8 +114,10 @@ def match(
         raise ValueError(f"{option('target')} needs known pairs to learn from ({option('pairs')}).")
     with collecting_notes() as notes:
         given = [] if pairs is None else pairs if isinstance(pairs, list) else [pairs]
-        files = [(each, read_frame(source_of(each, "pairs"))) for each in given]
-        sides = read_sides([left] if right is None else [left, right], ids, files)
+        sources = [source_of(each, "pairs") for each in given]
+        files = [(source, read_frame(source)) for source in sources]
+        remembered = () if matcher is None else matcher.id_columns_
+        sides = read_sides([left] if right is None else [left, right], ids, files, remembered)
         known = [KnownPairs.read(frame, path, sides) for path, frame in files]
         if "precision" in (target or "") and not all(each.complete for each in known):
             raise ValueError(
@@ -131,7 +133,9 @@ def match(
                 rivals=None if small else False,
                 random_state=random_state,
             )
+            _note_contradictions(known, how, one_table=right is None)
             _learn(matcher, tables, known, n_candidates)
+            matcher.id_columns_ = tuple(side.column for side in sides)
         matches = matcher.match(*tables, how=how, n_candidates=n_candidates)
         matched = Matched(matches, matcher, tuple(sides), tuple(known), (), random_state)
         if matched.easy:
@@ -139,11 +143,29 @@ def match(
                 "most of the given pairs that are different are no candidates, and so they are "
                 "easier to tell apart. Probabilities are for pairs like those given, and more "
                 "matches may be wrong. If the same pairs are all matches of their records, give "
-                "these alone, without column same; or add answers to questions "
-                f"({option('ask')}).",
+                "these alone, without column same; or add answers to questions.",
                 warning=True,
             )
     return replace(matched, notes=tuple(notes))
+
+
+def _note_contradictions(known: Sequence[KnownPairs], how: How, *, one_table: bool) -> None:
+    """Say which known pairs cannot all be right."""
+    none = np.empty((0, 2), dtype=np.intp)
+    same = np.concatenate([none, *(each.index[each.same] for each in known)])
+    different = np.concatenate([none, *(each.index[~each.same] for each in known)])
+    both = np.unique(pair_places(different, same, one_table=one_table))
+    if n := int((both >= 0).sum()):
+        note(f"{counted(n, 'pair')} are given both as the same and as different.", warning=True)
+    if one_table or how not in ("auto", "one-to-one"):
+        return
+    for name, rows in zip(("left", "right"), np.unique(same, axis=0).T, strict=True):
+        if n := int((np.unique(rows, return_counts=True)[1] > 1).sum()):
+            note(
+                f"several matches are given of {counted(n, 'record')} of the {name} table, and a "
+                f"record is in one at most; {option('how', 'all')} allows several.",
+                warning=True,
+            )
 
 
 def _learn(
