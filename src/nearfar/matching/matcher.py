@@ -37,6 +37,9 @@ from nearfar.verification import (
 )
 from nearfar.verification.targets import Target
 
+# Pairs at a time, whose comparisons take about 200 MB.
+_BLOCK = 1 << 18
+
 
 class ComparedField(NamedTuple):
     """A field, what it is, and in which ways it is compared."""
@@ -268,7 +271,9 @@ class RecordMatcher(BaseEstimator):
         return self._log_odds(one, two, _rows(pairs, one, two))
 
     def _log_odds(self, left: Records, right: Records, index: Ints) -> Vector:
-        return self.model_.log_odds(self.comparisons_.compare(left, right, index))
+        blocks = np.split(index, range(_BLOCK, len(index), _BLOCK))
+        compared = (self.comparisons_.compare(left, right, each) for each in blocks)
+        return np.concatenate([self.model_.log_odds(X) for X in compared])
 
     def decision_function(self, left: Any, right: Any, pairs: ArrayLike) -> Vector:
         """Return log-odds minus threshold: not negative for pairs that are the same."""

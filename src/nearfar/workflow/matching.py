@@ -395,10 +395,10 @@ class Matched:
             lines.append(point.promise(str(self.matcher.target)))
             if not hasattr(self.matcher, "held_out_"):
                 lines.append("That is for the tables that the matcher was learned from.")
-            known = "entities" if all(each.complete for each in self.known) else "given entities"
             lines.append(
-                f"On {counted(point.n_pairs, 'pair')} of records of {point.n_classes} {known}: "
-                f"false match rate {point.fmr:.3g}, recall {100 * point.recall:.1f} %."
+                f"On {counted(point.n_pairs, 'pair')} with records of {point.n_classes} entities "
+                f"that were not learned from: false match rate {point.fmr:.3g}, recall "
+                f"{100 * point.recall:.1f} %."
             )
             if "precision" in self.rates:
                 lines.append(
@@ -411,6 +411,10 @@ class Matched:
                 for name, (share, (low, high)) in self.rates.items()
             )
             lines.append(f"On held-out pairs: {', '.join(shares)}. Nothing is certified.")
+            if all(each.complete for each in self.known):
+                lines.append(
+                    "These records have matches; where many have none, the precision is lower."
+                )
         if self.kept is not None:
             share, (low, high), n = self.kept
             lines.append(

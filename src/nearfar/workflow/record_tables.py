@@ -80,7 +80,7 @@ def read_sides(
     Parameters
     ----------
     sources : list of path or DataFrame
-    ids : str, optional
+    ids : str or None
         Columns of ids that are given, with a comma.
     files : list of tuple
         Known pairs, by which columns of ids are found.
