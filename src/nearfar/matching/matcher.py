@@ -32,6 +32,7 @@ from nearfar.verification import (
     Bound,
     OperatingPoint,
     TargetNotCertifiedError,
+    at_threshold,
     choose_threshold,
     parse_target,
 )
@@ -219,20 +220,9 @@ class RecordMatcher(BaseEstimator):
         if rate == "fmr" and best < point.threshold:
             # It is stricter, and so has a lower false match rate. Beyond it, most pairs that are
             # called the same would not be, though few of all pairs.
-            point = replace(point, threshold=best, estimate=float(evidence.rates(best)[0].fmr))
-        rates = evidence.rates(point.threshold)[0]
-        share, precision = point.prevalence, rates.precision(point.prevalence)
-        if unlabelled is not None:
-            share = unlabelled.prevalence(point.threshold, rates)
-            precision = unlabelled.precision(point.threshold, rates.fmr)
-        self.operating_point_ = replace(
-            point,
-            fmr=float(rates.fmr),
-            recall=float(rates.recall),
-            precision=float(precision),
-            prevalence=share,
-        )
-        self.threshold_ = -point.threshold
+            point = at_threshold(point, best, evidence, unlabelled)
+            point = replace(point, estimate=point.fmr)
+        self.operating_point_, self.threshold_ = point, -point.threshold
 
     def _learn(self, learning: LabelledPairs, random: np.random.RandomState) -> None:
         """Fit the comparisons, the model and the threshold to pairs and to nothing else."""

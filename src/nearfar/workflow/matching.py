@@ -33,6 +33,7 @@ from nearfar.workflow.record_tables import (
     KnownPairs,
     Side,
     id_columns,
+    note_contradictions,
     question_table,
     read_sides,
     source_of,
@@ -133,7 +134,7 @@ def match(
                 rivals=None if small else False,
                 random_state=random_state,
             )
-            _note_contradictions(known, how, one_table=right is None)
+            note_contradictions(known, how, one_table=right is None)
             _learn(matcher, tables, known, n_candidates)
             matcher.id_columns_ = tuple(side.column for side in sides)
         matches = matcher.match(*tables, how=how, n_candidates=n_candidates)
@@ -147,25 +148,6 @@ def match(
                 warning=True,
             )
     return replace(matched, notes=tuple(notes))
-
-
-def _note_contradictions(known: Sequence[KnownPairs], how: How, *, one_table: bool) -> None:
-    """Say which known pairs cannot all be right."""
-    none = np.empty((0, 2), dtype=np.intp)
-    same = np.concatenate([none, *(each.index[each.same] for each in known)])
-    different = np.concatenate([none, *(each.index[~each.same] for each in known)])
-    both = np.unique(pair_places(different, same, one_table=one_table))
-    if n := int((both >= 0).sum()):
-        note(f"{counted(n, 'pair')} are given both as the same and as different.", warning=True)
-    if one_table or how not in ("auto", "one-to-one"):
-        return
-    for name, rows in zip(("left", "right"), np.unique(same, axis=0).T, strict=True):
-        if n := int((np.unique(rows, return_counts=True)[1] > 1).sum()):
-            note(
-                f"several matches are given of {counted(n, 'record')} of the {name} table, and a "
-                f"record is in one at most; {option('how', 'all')} allows several.",
-                warning=True,
-            )
 
 
 def _learn(

@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 
 from nearfar.matching import Records
+from nearfar.matching.candidates import pair_places
+from nearfar.matching.matches import How
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.quoting import counted, named, quoted
@@ -214,6 +216,25 @@ class KnownPairs:
             asked["guess"] = np.array(read_truths(frame["guess"], path))  # type: ignore[arg-type]
         chosen = any(name.startswith(f"{_SIDES[0][0]}: ") for name in frame.columns)
         return cls(index, same, column is None, chosen, asked)
+
+
+def note_contradictions(known: Sequence[KnownPairs], how: How, *, one_table: bool) -> None:
+    """Say which known pairs cannot all be right."""
+    none = np.empty((0, 2), dtype=np.intp)
+    same = np.concatenate([none, *(each.index[each.same] for each in known)])
+    different = np.concatenate([none, *(each.index[~each.same] for each in known)])
+    both = np.unique(pair_places(different, same, one_table=one_table))
+    if n := int((both >= 0).sum()):
+        note(f"{counted(n, 'pair')} are given both as the same and as different.", warning=True)
+    if one_table or how not in ("auto", "one-to-one"):
+        return
+    for name, rows in zip(("left", "right"), np.unique(same, axis=0).T, strict=True):
+        if n := int((np.unique(rows, return_counts=True)[1] > 1).sum()):
+            note(
+                f"several matches are given of {counted(n, 'record')} of the {name} table, and a "
+                f"record is in one at most; {option('how', 'all')} allows several.",
+                warning=True,
+            )
 
 
 def question_table(sides: Sequence[Side], pairs: Ints, facts: dict[str, Any]) -> pl.DataFrame:
