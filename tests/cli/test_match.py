@@ -31,7 +31,7 @@ def test_matches_a_matcher_questions_and_a_report(run, document):
     page = Path("m.html").read_text("utf-8")
     assert "<mark>" in page
     assert "--questions 10" in page
-    again = document("match", "left.csv", "right.csv", "--with", "m.safetensors", "--id", "id")
+    again = document("match", "left.csv", "right.csv", "--with", "m.safetensors")
     same = [each for each in again["matches"] if each["same"]]
     assert [each["left"] for each in same] == table["left"].to_list()
 
@@ -61,3 +61,12 @@ def test_mistakes(fail):
     assert "--pairs" in fail(*tables, "--target", "fmr<=0.1")
     assert "m.csv" in fail(*tables, "--report", "m.csv")
     assert "m.safetensors" in fail(*tables, "--with", "m.safetensors")
+    assert "first questions" in fail(*tables, "--ask", "q.csv", "--out", "m.csv")
+
+
+@pytest.mark.usefixtures("tables")
+def test_what_is_not_written_is_said(run):
+    shown = run("match", "left.csv", "right.csv", "--pairs", "known.csv").stdout
+    assert "The matches were not written." in shown
+    next_line = "Next: nearfar match left.csv right.csv --pairs known.csv --out matches.csv"
+    assert next_line in shown.splitlines()

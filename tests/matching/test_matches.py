@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nearfar.matching import matches
 from nearfar.matching.matches import Matches, find_matches
 
 
@@ -29,13 +28,6 @@ def test_one_match_for_each_record():
     assert found.pairs.tolist() == [[0, 1], [1, 0]]
     assert [rows.tolist() for rows in found.left_over] == [[2], [2]]
     assert str(found).startswith("2 matches; 1 record of the left table and 1 record")
-
-
-def test_scores_in_blocks(monkeypatch):
-    whole = find_matches(stub(SCORES), LEFT, RIGHT)
-    monkeypatch.setattr(matches, "_BLOCK", 2)
-    found = find_matches(stub(SCORES), LEFT, RIGHT)
-    np.testing.assert_array_equal(found.scores, whole.scores)
 
 
 def test_all_pairs_above_the_threshold():

@@ -9,17 +9,19 @@ import pytest
 from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
-from nearfar import Pairs, verification
+from nearfar import Metric, Pairs, verification
 from nearfar.verification import (
     Bound,
     Costs,
     EqualErrors,
     PairEvidence,
     TargetNotCertifiedError,
+    UnlabelledPairs,
     choose_threshold,
     parse_target,
 )
 from nearfar.verification.certified_thresholds import clopper_pearson
+from nearfar.verification.evidence import Rates
 from verification.populations import all_pairs, evidence_of, population
 
 EVIDENCE = evidence_of(*population(80, 4, np.random.default_rng(0)))
@@ -244,3 +246,39 @@ def test_old_names_warn(old, new):
         assert getattr(verification, old) is new
     with pytest.raises(AttributeError, match="no attribute 'Shown'"):
         _ = verification.Shown
+
+
+def test_a_precision_of_unlabelled_pairs_needs_no_prevalence():
+    """Half as many of the pairs are similar as among those that calibrate."""
+    rng = np.random.default_rng(0)
+
+    def classes(n_classes, n_rows):
+        y = np.repeat(np.arange(n_classes), n_rows)
+        return rng.normal(size=(n_classes, 8))[y] + 0.15 * rng.normal(size=(len(y), 8)), y
+
+    evidence = evidence_of(*classes(400, 3))
+    X, y = classes(600, 2)
+    pairs = all_pairs(y)
+    distances = Metric.identity(8).pair_distances(X, pairs)
+    used = UnlabelledPairs(np.sort(distances), len(distances))
+    known, assumed = (
+        choose_threshold(evidence, Bound("precision", 0.5), unlabelled=each)
+        for each in (used, None)
+    )
+    truth = [pairs.similar[distances <= each.threshold].mean() for each in (known, assumed)]
+    assert truth[1] < 0.5 <= truth[0]
+    assert 0.5 <= known.bound < known.precision == known.estimate
+    assert known.precision == pytest.approx(used.precision(known.threshold, known.fmr))
+    assert known.prevalence == pytest.approx(pairs.similar.mean(), rel=0.2)
+    few = UnlabelledPairs(used.distances[:20], 400)
+    with pytest.raises(TargetNotCertifiedError, match="too few of the 400 pairs without labels"):
+        choose_threshold(evidence, Bound("precision", 0.95), unlabelled=few)
+
+
+def test_the_share_of_similar_pairs_follows_from_those_found():
+    used = UnlabelledPairs(np.arange(30.0), 1000)
+    rates = Rates(np.array(0.01), np.array(0.5))
+    assert used.found([9.0, 9.5]).tolist() == [10, 10]
+    # Of 20, ten are false; the others are half of the similar ones.
+    assert used.precision(19.0, 0.01) == pytest.approx(0.5)
+    assert used.prevalence(19.0, rates) == pytest.approx(0.02)

@@ -10,7 +10,7 @@ import typer
 
 from nearfar.cli import options
 from nearfar.cli.files import spooled, write_table
-from nearfar.cli.terminal import bars, command, command_line, say, show_result
+from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_result
 from nearfar.matching import RecordMatcher
 from nearfar.tables.formats import TABLES, WRITTEN_TABLES, check_output, stem_of
 from nearfar.workflow.matching import first_questions
@@ -101,6 +101,11 @@ def match(
 
         check_packages()
     if ask is not None and not pairs and matcher is None:
+        if save_as or save or report:
+            raise UserError(
+                "Nothing is known yet: --ask writes first questions, and no matches; leave out "
+                "--out, --save and --report, or --ask."
+            )
         write_table(first_questions(left, right, questions, ids=ids, random_state=seed), ask)
         say(f"Nothing is known yet: first questions written to {ask}")
         return
@@ -122,3 +127,6 @@ def match(
         for what, path in written.items():
             if path is not None:
                 say(f"{what} written to {path}")
+        if save_as is None:
+            say("The matches were not written.")
+            say(f"Next: {command_line(context, changes={'save_as': 'matches.csv'})}")

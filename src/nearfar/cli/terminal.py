@@ -226,7 +226,7 @@ def command_line(
         key = parameter.name or ""
         value = changes.pop(key, context.params.get(key))
         if parameter.param_type_name == "argument":
-            words.append(str(value))
+            words += [] if value is None else [str(value)]
         elif value is not None and value != parameter.get_default(context):
             names = parameter.secondary_opts if value is False else parameter.opts
             words += _option(max(names, key=len), value)

@@ -77,7 +77,7 @@ TRUSTED_TYPES = [
     "nearfar.neighbors.regressor.MetricNeighborsRegressor",
     "nearfar.runtime.history.History",
     "nearfar.runtime.history.Iteration",
-    "nearfar.verification.certified_thresholds.OperatingPoint",
+    "nearfar.verification.operating_point.OperatingPoint",
     "nearfar.verification.targets.Bound",
     "nearfar.verification.targets.Costs",
     "nearfar.verification.targets.EqualErrors",

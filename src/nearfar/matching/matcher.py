@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, NamedTuple, Self
 
@@ -30,9 +32,14 @@ from nearfar.verification import (
     Bound,
     OperatingPoint,
     TargetNotCertifiedError,
+    at_threshold,
     choose_threshold,
     parse_target,
 )
+from nearfar.verification.targets import Target
+
+# Pairs at a time, whose comparisons take about 200 MB.
+_BLOCK = 1 << 18
 
 
 class ComparedField(NamedTuple):
@@ -82,8 +89,10 @@ class RecordMatcher(BaseEstimator):
     operating_point_ : OperatingPoint or None
         With a target: error rates at the threshold, and the certified bound. Its distances are
         negative log-odds. If `fit` is told that the matches are complete, the false match rate is
-        that among all pairs of records of different entities, and otherwise that among pairs like
-        those that were given.
+        that among all pairs of records of different entities, and the precision that in these two
+        tables. Otherwise they are for pairs like those that were given.
+    id_columns_ : tuple of str or None
+        Columns of ids of the tables, if `nearfar.match` learned it.
     held_out_ : HeldOut
         Log-odds of pairs to learn from by models of others. A file does not have them.
     comparisons_ : Comparisons
@@ -140,11 +149,18 @@ class RecordMatcher(BaseEstimator):
         same : array-like of bool of shape (n_pairs,)
             Whether the two are the same.
         complete : bool, default=False
-            Whether all matches of the two tables are given, so that all other pairs are different.
+            Whether all matches of the records in `pairs` are given, so that their other pairs are
+            different.
         candidates : callable, optional
             ``candidates(left, right)`` returns the pairs of two `Records` that may be the same.
             Other pairs count as different at every threshold and are not compared. If the matches
             are complete, candidates that are no matches are learned from, too.
+
+        Notes
+        -----
+        If the matches are complete, a precision is that among the pairs of these two tables whose
+        records are in none of `pairs`, and among all pairs if there are none. It is not promised
+        for other tables, where another share of the pairs may be the same.
         """
         rules = {
             "calibration": number(above=0.0, below=1.0),
@@ -158,19 +174,44 @@ class RecordMatcher(BaseEstimator):
         if truth.shape != (len(index),) or not np.isin(truth, (0, 1)).all():
             raise ValueError(f"same must be True or False for each of the {len(index)} pairs.")
         random = check_random_state(self.random_state)
-        learning = LabelledPairs.of(one, two, index, truth.astype(bool), complete)
+        whole = LabelledPairs.of(one, two, index, truth.astype(bool), complete, candidates)
+        learning = whole
         if target is not None:
-            learning, calibrating = learning.split(self.calibration, random)
-        if complete and candidates is not None:
-            learning = learning.with_candidates(candidates, random)
-        self._learn(learning, random)
+            learning, calibrating = whole.split(self.calibration, random)
+        self._learn(learning.with_candidates(random), random)
+        self.id_columns_: tuple[str | None, ...] = ()
         self.operating_point_: OperatingPoint | None = None
-        if target is None:
-            return self
-        evidence = calibrating.evidence(
-            lambda rows: self._log_odds(calibrating.left, calibrating.right, rows), candidates
-        )
-        point = choose_threshold(evidence, target, confidence=self.confidence)
+        if target is not None:
+            self._certify(target, whole, calibrating)
+        return self
+
+    def _certify(self, target: Target, whole: LabelledPairs, calibrating: LabelledPairs) -> None:
+        """Choose the threshold for the pairs of the tables that are not known."""
+
+        def log_odds(part: LabelledPairs) -> Callable[[Ints], Vector]:
+            return lambda rows: self._log_odds(part.left, part.right, rows)
+
+        prevalence = unlabelled = None
+        if whole.complete:
+            unlabelled, prevalence = whole.unlabelled(log_odds(whole)), whole.prevalence
+            unlabelled = unlabelled if len(unlabelled.distances) else None
+        evidence = calibrating.evidence(log_odds(calibrating))
+        use: Any = {"prevalence": prevalence, "unlabelled": unlabelled}
+        try:
+            point = choose_threshold(evidence, target, confidence=self.confidence, **use)
+        except TargetNotCertifiedError as error:
+            if not whole.complete or error.classes_needed is None:
+                raise
+            n, kept = int(whole.same.sum()), int(calibrating.same.sum())
+            needed = math.ceil(n * error.classes_needed / evidence.n_classes)
+            weaker = f" With these, {error.strongest} can be certified." if error.strongest else ""
+            message = (
+                f"{target} cannot be certified at {100 * self.confidence:g} % confidence with {n} "
+                f"known matches, of which {kept} are not learned from; give about {needed}, or "
+                f"choose a weaker target.{weaker}"
+            )
+            facts = error.classes_needed, error.pairs_needed, error.strongest
+            raise TargetNotCertifiedError(message, *facts) from None
         if np.isinf(point.threshold):
             raise TargetNotCertifiedError(
                 f"{self.target} cannot be met: too many matches are no candidates."
@@ -179,12 +220,9 @@ class RecordMatcher(BaseEstimator):
         if rate == "fmr" and best < point.threshold:
             # It is stricter, and so has a lower false match rate. Beyond it, most pairs that are
             # called the same would not be, though few of all pairs.
-            rates = evidence.rates(best)[0]
-            figures: dict[str, Any] = {"fmr": float(rates.fmr), "recall": float(rates.recall)}
-            figures["precision"] = float(rates.precision(point.prevalence))
-            point = replace(point, threshold=best, estimate=figures["fmr"], **figures)
+            point = at_threshold(point, best, evidence, unlabelled)
+            point = replace(point, estimate=point.fmr)
         self.operating_point_, self.threshold_ = point, -point.threshold
-        return self
 
     def _learn(self, learning: LabelledPairs, random: np.random.RandomState) -> None:
         """Fit the comparisons, the model and the threshold to pairs and to nothing else."""
@@ -200,7 +238,7 @@ class RecordMatcher(BaseEstimator):
         self.comparisons_ = Comparisons.fit([table.take(used) for table, used in tables], rivals)
         X = self.comparisons_.compare(left, right, index)
         self.model_, held_out = fit_calibrated(
-            X, learning.same, learning.pair_entities, learning.left_out, random
+            X, learning.same, learning.held_out_together, learning.left_out, random
         )
         self.held_out_: HeldOut = held_out
         self.threshold_ = best_threshold(held_out)
@@ -223,7 +261,9 @@ class RecordMatcher(BaseEstimator):
         return self._log_odds(one, two, _rows(pairs, one, two))
 
     def _log_odds(self, left: Records, right: Records, index: Ints) -> Vector:
-        return self.model_.log_odds(self.comparisons_.compare(left, right, index))
+        blocks = np.split(index, range(_BLOCK, len(index), _BLOCK))
+        compared = (self.comparisons_.compare(left, right, each) for each in blocks)
+        return np.concatenate([self.model_.log_odds(X) for X in compared])
 
     def decision_function(self, left: Any, right: Any, pairs: ArrayLike) -> Vector:
         """Return log-odds minus threshold: not negative for pairs that are the same."""
@@ -306,6 +346,7 @@ class RecordMatcher(BaseEstimator):
             "fields": kinds,
             "rivals": self.comparisons_.rivals,
             "threshold": self.threshold_,
+            "ids": self.id_columns_,
             "operating_point": None if point is None else vars(point),
         }
         write_tensors(path, "matcher", arrays, {k: json.dumps(v) for k, v in header.items()})
@@ -329,6 +370,7 @@ class RecordMatcher(BaseEstimator):
             if point is not None:
                 point = OperatingPoint(**{**point, "interval": tuple(point["interval"])})
             matcher.operating_point_, matcher.threshold_ = point, float(header["threshold"])
+            matcher.id_columns_ = tuple(header.get("ids", ()))
         return matcher
 
 

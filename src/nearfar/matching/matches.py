@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 How = Literal["auto", "one-to-one", "all", "clusters"]
 
-# Pairs at a time, whose comparisons take about 200 MB.
-_BLOCK = 1 << 18
 # Probabilities between which people should look at a pair.
 _UNSURE = 0.1, 0.9
 
@@ -114,8 +112,7 @@ def find_matches(
     with stage("finding candidates"):
         pairs, _ = candidate_pairs(*tables, n_candidates=n_candidates)
     with stage("comparing records"):
-        blocks = np.split(pairs, range(_BLOCK, len(pairs), _BLOCK))
-        scores = np.concatenate([matcher.scores(tables[0], tables[-1], each) for each in blocks])
+        scores = matcher.scores(tables[0], tables[-1], pairs)
     same, label = scores >= matcher.threshold_, None
     if how == "clusters":
         label = clusters(pairs, scores, matcher.threshold_, len(tables[0]))

@@ -151,7 +151,9 @@ def fit_calibrated(
     truth, score = same[held_out], log_odds[held_out]
     if not 0 < truth.sum() < len(truth):
         raise ValueError(
-            "There are too few pairs to hold some out whose records are in no others; give more."
+            "There are too few pairs to hold some out whose records are in no others: "
+            f"{same.sum()} are the same and {(~same).sum()} different; give at least "
+            f"{2 * _FEWEST_PAIRS} of each, of different records."
         )
     weight = np.where(truth, same.sum() / truth.sum(), (left_out + (~same).sum()) / (~truth).sum())
     platt = LogisticRegression().fit(score[:, None], truth, weight)

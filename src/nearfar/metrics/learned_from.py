@@ -47,8 +47,8 @@ _DIGEST_BYTES = 6
 _PROJECTIONS, _STEP = 6, 0.02
 # Directions that may be alike by chance: this many rows, or this share of them.
 _CHANCE, _CHANCE_SHARE = 2, 0.01
-# With fewer known rows, figures are hardly better than on new ones.
-_MANY_LEARNED_FROM = 0.05
+MANY_LEARNED_FROM = 0.05
+"""With a smaller share of known rows, figures are hardly better than on new ones."""
 # Squares of larger numbers may overflow.
 _LARGEST = 1e150
 
@@ -213,7 +213,7 @@ def stored_digests(path: Path) -> Ints:
 def note_learned_rows(path: Path, X: Floats) -> None:
     """Say that a metric is judged on rows that it was learned from, if they are many."""
     share = share_learned_from(path, X)
-    if share > _MANY_LEARNED_FROM:
+    if share > MANY_LEARNED_FROM:
         note(
             f"the metric was learned from {100 * share:.0f} % of these rows; on them it looks "
             "better than on new rows.",

@@ -73,8 +73,8 @@ def _rates(matched: Matched, lines: list[str]) -> list[Block]:
         for name, (value, (low, high)) in shares.items()
     ]
     caption = (
-        "Precision and recall are those of the threshold, on pairs that were not learned from. The "
-        "lines are 90 % intervals."
+        "Precision and recall are those of the threshold, on pairs that were not learned from. "
+        "With a target, the precision is that in these tables. The lines are 90 % intervals."
     )
     return [*([Bars("Shares", [BarGroup("", bars)], caption)] if bars else []), Text(lines)]
 

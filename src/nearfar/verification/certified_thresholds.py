@@ -26,7 +26,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +34,8 @@ from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from nearfar.typing import Floats, Ints, Vector
-from nearfar.verification.evidence import PairEvidence, Rates
+from nearfar.verification.evidence import PairEvidence, Rates, UnlabelledPairs
+from nearfar.verification.operating_point import OperatingPoint, at_threshold
 from nearfar.verification.targets import Bound, Costs, EqualErrors, Target
 
 # The most thresholds that are tried on each side.
@@ -77,85 +77,13 @@ class TargetNotCertifiedError(ValueError):
         self.strongest, self.queries_needed = strongest, queries_needed
 
 
-@dataclass(frozen=True)
-class OperatingPoint:
-    """A threshold, and its error rates.
-
-    Attributes
-    ----------
-    threshold : float
-        Pairs at this distance or less are the same.
-    interval : tuple of float
-        Confidence interval of the threshold that exactly meets the target; each end has the
-        stated confidence. For a bound, `threshold` is the safe end of it.
-    estimate : float
-        The figure of the target on the calibration pairs: precision, false match rate, recall,
-        equal error rate, or expected cost.
-    bound : float or None
-        Certified bound on the figure; None if the target is not a bound.
-    fmr, recall, precision : float
-        Rates on the calibration pairs; the precision is that at the prevalence.
-    prevalence : float
-        Share of similar pairs that precision and costs are for.
-    confidence : float
-    n_classes, n_pairs : int
-        Calibration data.
-    effective_pairs : float or None
-        Effective number of independent pairs behind the figure.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import PairVerifier, RCA
-    >>> rng = np.random.default_rng(0)
-    >>> person = np.repeat(np.arange(200), 4)
-    >>> X = rng.normal(size=(200, 8))[person] + 0.3 * rng.normal(size=(800, 8))
-    >>> verifier = PairVerifier(RCA(), target="fmr<=0.02", calibration=0.5, random_state=0)
-    >>> point = verifier.fit(X, person).operating_point_
-    >>> point.fmr < point.bound <= 0.02
-    True
-    """
-
-    threshold: float
-    interval: tuple[float, float]
-    estimate: float
-    bound: float | None
-    fmr: float
-    recall: float
-    precision: float
-    prevalence: float
-    confidence: float
-    n_classes: int
-    n_pairs: int
-    effective_pairs: float | None
-
-    def describe(self, target: str) -> str:
-        """Say what the threshold is certified for, and its error rates."""
-        low, high = self.interval
-        figure = f"{self.estimate:.4g}"
-        chosen = f"Chosen for {target}: {figure}."
-        if self.bound is not None:
-            side = "most" if "<=" in target else "least"
-            confidence = f"{100 * self.confidence:g} % confidence"
-            chosen = (
-                f"{target} is certified with {confidence}: {figure}, at {side} {self.bound:.4g}."
-            )
-        prevalence = f"{100 * self.prevalence:.3g} % of pairs are similar"
-        return (
-            f"{chosen}\n"
-            f"On {self.n_pairs} pairs of {self.n_classes} classes: false match rate "
-            f"{self.fmr:.3g}, recall {100 * self.recall:.1f} %, precision "
-            f"{100 * self.precision:.1f} % if {prevalence}.\n"
-            f"Interval of the threshold: {low:.6g} to {high:.6g}."
-        )
-
-
 def choose_threshold(
     evidence: PairEvidence,
     target: Target,
     *,
     confidence: float = 0.95,
     prevalence: float | None = None,
+    unlabelled: UnlabelledPairs | None = None,
 ) -> OperatingPoint:
     """Choose the threshold for a target.
 
@@ -166,6 +94,9 @@ def choose_threshold(
     confidence : float, default=0.95
     prevalence : float, optional
         Share of similar pairs where the threshold is used; by default that of the evidence.
+    unlabelled : UnlabelledPairs, optional
+        The pairs that the threshold is used on. A precision is then that among these, and their
+        prevalence is not needed.
 
     Raises
     ------
@@ -182,12 +113,13 @@ def choose_threshold(
     share = evidence.prevalence if prevalence is None else prevalence
     if isinstance(target, Bound):
         try:
-            return _CertifiedSearch(evidence, target, share, confidence).choose()
+            point = _CertifiedSearch(evidence, target, share, confidence, unlabelled).choose()
+            return at_threshold(point, point.threshold, evidence, unlabelled)
         except TargetNotCertifiedError as error:
             message, strongest = str(error), None
             for weaker in target.weaker:
                 with suppress(TargetNotCertifiedError):
-                    _CertifiedSearch(evidence, weaker, share, confidence).choose()
+                    _CertifiedSearch(evidence, weaker, share, confidence, unlabelled).choose()
                     strongest = str(weaker)
                     message = f"{message} With these pairs, {strongest} can be certified."
                     break
@@ -223,12 +155,22 @@ class _CertifiedSearch:
     A precision is a bound on the false match rate that depends on the recall: it is at least P if
     fmr <= recall * odds, where odds = prevalence / (1 - prevalence) * (1 - P) / P. The design
     effect is then that of fmr / recall.
+
+    If the n pairs that it is for are given without labels, of which K are found, it is at least P
+    if fmr <= K / n (1 - P). Their own share of false matches also varies around the rate, so that
+    the effective number of pairs is half the harmonic mean of those that calibrate and of these.
     """
 
     def __init__(
-        self, evidence: PairEvidence, target: Bound, prevalence: float, confidence: float
+        self,
+        evidence: PairEvidence,
+        target: Bound,
+        prevalence: float,
+        confidence: float,
+        unlabelled: UnlabelledPairs | None,
     ) -> None:
         self.evidence, self.target = evidence, target
+        self.unlabelled = unlabelled if target.measure == "precision" else None
         self.prevalence, self.confidence = prevalence, confidence
         self.odds = prevalence / (1 - prevalence) * target.error / (1 - target.error)
         self.grows = target.measure != "recall"
@@ -261,7 +203,7 @@ class _CertifiedSearch:
                 open_end = threshold
                 break
         rates = self.evidence.rates(certified)[0]
-        estimate, bound = (self._figure(rates, error) for error in (look.error, upper))
+        estimate, bound = (self._figure(rates, certified, e) for e in (look.error, upper))
         return _point(
             self.evidence,
             certified,
@@ -277,51 +219,62 @@ class _CertifiedSearch:
         """Return the last threshold at which the calibration pairs themselves meet the target."""
         thresholds = self.evidence.thresholds
         curve = self.evidence.curve(thresholds)
-        error, allowed = self._error(curve), self._allowed(curve)
+        error, allowed = self._error(curve), self._allowed(curve, thresholds)
         met = np.flatnonzero((error <= allowed) & (curve.recall > 0))
         if len(met):
             return float(thresholds[met[-1 if self.grows else 0]])
         if self.target.measure == "fmr":
             return float(thresholds[0])
-        precision = curve.precision(self.prevalence)
+        precision = self._precision(curve, thresholds)
         best = int(np.nanargmax(precision))
+        share = "" if self.unlabelled else f" and a prevalence of {self.prevalence:.3g}"
         raise TargetNotCertifiedError(
             f"{self.target} cannot be met: the largest precision of the calibration pairs is "
-            f"{precision[best]:.3g}, at the threshold {thresholds[best]:.4g} and a prevalence of "
-            f"{self.prevalence:.3g}; choose a weaker target or a better metric."
+            f"{precision[best]:.3g}, at the threshold {thresholds[best]:.4g}{share}; choose a "
+            "weaker target or a better metric."
         )
 
     def _error(self, rates: Rates) -> Floats:
         return rates.fmr if self.grows else 1 - rates.recall
 
-    def _allowed(self, rates: Rates) -> Floats:
+    def _allowed(self, rates: Rates, thresholds: Floats | float) -> Floats:
+        if self.unlabelled is not None:
+            found = self.unlabelled.found(thresholds)
+            return np.asarray(self.target.error * found / self.unlabelled.n_pairs)
         if self.target.measure == "precision":
             return np.asarray(rates.recall * self.odds)
         return np.asarray(self.target.error)
 
-    def _figure(self, rates: Rates, error: float) -> float:
+    def _precision(self, rates: Rates, thresholds: Floats | float) -> Floats:
+        if self.unlabelled is not None:
+            return self.unlabelled.precision(thresholds, rates.fmr)
+        return rates.precision(self.prevalence)
+
+    def _figure(self, rates: Rates, threshold: float, error: float) -> float:
         """Return what the target is about, if the error is this large."""
         if self.target.measure == "precision":
-            assumed = Rates(np.asarray(error), rates.recall)
-            return float(assumed.precision(self.prevalence))
+            return float(self._precision(Rates(np.asarray(error), rates.recall), threshold))
         return error if self.target.measure == "fmr" else 1 - error
 
     def _look(self, threshold: float) -> _Look:
         rates, without = self.evidence.rates(threshold)
-        error, allowed = float(self._error(rates)), float(self._allowed(rates))
+        error, allowed = float(self._error(rates)), float(self._allowed(rates, threshold))
         if not 0 < error < 1:
             return _Look(error, allowed, 1.0)
         changes = self._error(without)
-        if self.target.measure == "precision":
+        if self.target.measure == "precision" and self.unlabelled is None:
             with np.errstate(invalid="ignore", divide="ignore"):
                 changes = np.where(without.recall > 0, changes / without.recall, np.nan)
             changes = changes * rates.recall
         effect = jackknife_variance(changes) * self.n_pairs / (error * (1 - error))
         return _Look(error, allowed, max(1.0, effect))
 
-    def _effective_pairs(self, look: _Look) -> float:
-        """Return the effective number of independent pairs."""
-        return self.n_pairs * self.few_classes / max(self.design_effect, look.design_effect)
+    def _effective_pairs(self, look: _Look, more: float = 1.0) -> float:
+        """Return the effective number of independent pairs, with a multiple of the evidence."""
+        n = more * self.n_pairs * self.few_classes
+        if self.unlabelled is not None:
+            n = 1 / (1 / n + 1 / self.unlabelled.n_pairs)
+        return n / max(self.design_effect, look.design_effect)
 
     def _bounds(self, look: _Look) -> tuple[Vector, Vector]:
         return clopper_pearson(look.error, self._effective_pairs(look), self.confidence)
@@ -337,22 +290,27 @@ class _CertifiedSearch:
 
     def refusal(self, looks: list[_Look]) -> TargetNotCertifiedError:
         """Say how many classes are needed if they are like these."""
-        effective = np.array([self._effective_pairs(look) for look in looks])
-        error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
         if self.target.measure == "fmr":
-            error = np.append(error, 0.0)
-            allowed = np.append(allowed, self.target.error)
-            effective = np.append(effective, effective[0])
+            looks = [*looks, looks[0]._replace(error=0.0)]
+        error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
         for more in MORE:
-            if (clopper_pearson(error, more * effective, self.confidence)[1] <= allowed).any():
+            effective = np.array([self._effective_pairs(look, more) for look in looks])
+            if (clopper_pearson(error, effective, self.confidence)[1] <= allowed).any():
                 break
+        else:
+            if self.unlabelled is not None:
+                return TargetNotCertifiedError(
+                    f"{self.target} cannot be certified: too few of the "
+                    f"{self.unlabelled.n_pairs} pairs without labels are similar; choose a weaker "
+                    "target."
+                )
         classes, pairs = (math.ceil(more * n) for n in (self.evidence.n_classes, self.n_pairs))
         kind = "dissimilar" if self.grows else "similar"
         return TargetNotCertifiedError(
             f"{self.target} cannot be certified at {100 * self.confidence:g} % confidence with "
             f"{self.evidence}: the {kind} pairs share classes and count as about "
-            f"{effective[0]:.0f} independent ones; give about {classes} classes to calibrate on "
-            f"({pairs} {kind} pairs), or choose a weaker target.",
+            f"{self._effective_pairs(looks[0]):.0f} independent ones; give about {classes} "
+            f"classes to calibrate on ({pairs} {kind} pairs), or choose a weaker target.",
             classes,
             pairs,
         )

@@ -111,6 +111,38 @@ class PairEvidence:
 
 
 @dataclass(frozen=True, eq=False)
+class UnlabelledPairs:
+    """Pairs that a threshold is used on, of which it is not known whether they are similar.
+
+    Of n pairs, K(t) are at the threshold t or nearer. At most n fmr(t) of these are dissimilar, so
+    that the precision is at least 1 - n fmr(t) / K(t), whatever share of the pairs is similar.
+
+    Attributes
+    ----------
+    distances : array
+        In ascending order; pairs without one are infinitely far apart.
+    n_pairs : int
+    """
+
+    distances: Vector
+    n_pairs: int
+
+    def found(self, thresholds: Floats | float) -> Ints:
+        """Return K(t): how many pairs are at the threshold or nearer."""
+        return np.asarray(np.searchsorted(self.distances, thresholds, "right"))
+
+    def precision(self, thresholds: Floats | float, fmr: Floats | float) -> Floats:
+        """Return the smallest precision with this false match rate; nan if no pair is found."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.maximum(0.0, 1 - self.n_pairs * np.asarray(fmr) / self.found(thresholds))
+
+    def prevalence(self, threshold: float, rates: Rates) -> float:
+        """Estimate the share of similar pairs from how many are found at a threshold."""
+        true = self.found(threshold) / self.n_pairs - rates.fmr
+        return float(np.clip(true / rates.recall, 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
 class _Kind:
     """Pairs of one kind, by distance.
 

@@ -14,9 +14,11 @@ from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.constraints import Pairs
 from nearfar.evaluate import Verification, verification, verification_curve
 from nearfar.metrics.learned_from import (
+    MANY_LEARNED_FROM,
     Threshold,
     note_learned_rows,
     save_threshold,
+    share_learned_from,
     stored_threshold,
 )
 from nearfar.metrics.metric import Metric
@@ -151,7 +153,14 @@ def decide_pairs(
         raise ValueError(f"{option('threshold')} must be a distance of 0 or more; got {threshold}.")
     metric = Metric.load(path)
     if pairs is not None:
-        note_learned_rows(path, rows.X[np.unique(pairs.index)])
+        X = rows.X[np.unique(pairs.index)]
+        share = share_learned_from(path, X)
+        if target is not None and share > MANY_LEARNED_FROM:
+            raise ValueError(
+                f"{target} cannot be certified with {name}: the metric was learned from "
+                f"{100 * share:.0f} % of these rows; give pairs of other rows."
+            )
+        note_learned_rows(path, X)
     identity = None if pairs is None else digest([rows.X[pairs.index], pairs.similar])
     point, held_out, chosen_here = None, None, False
     stored = stored_threshold(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -33,6 +33,7 @@ from nearfar.workflow.record_tables import (
     KnownPairs,
     Side,
     id_columns,
+    note_contradictions,
     question_table,
     read_sides,
     source_of,
@@ -48,6 +49,8 @@ _MOST_EXPLAINED = 1_000
 _MOST_LEARNED = 12_000
 # Pairs of records among which rivals are searched in about half a minute.
 _MOST_WITH_RIVALS = 10**8
+# If fewer of the given different pairs are candidates, they are easier than what is decided here.
+_FEWEST_CANDIDATES = 0.5
 
 
 def match(
@@ -112,9 +115,16 @@ def match(
         raise ValueError(f"{option('target')} needs known pairs to learn from ({option('pairs')}).")
     with collecting_notes() as notes:
         given = [] if pairs is None else pairs if isinstance(pairs, list) else [pairs]
-        files = [(each, read_frame(source_of(each, "pairs"))) for each in given]
-        sides = read_sides([left] if right is None else [left, right], ids, files)
+        sources = [source_of(each, "pairs") for each in given]
+        files = [(source, read_frame(source)) for source in sources]
+        remembered = () if matcher is None else matcher.id_columns_
+        sides = read_sides([left] if right is None else [left, right], ids, files, remembered)
         known = [KnownPairs.read(frame, path, sides) for path, frame in files]
+        if "precision" in (target or "") and not all(each.complete for each in known):
+            raise ValueError(
+                f"{target} needs known pairs without a column same, which are all matches of their "
+                "records: other pairs do not tell how many of those that are found are wrong."
+            )
         tables = [side.records for side in sides]
         if matcher is None:
             small = len(tables[0]) * len(tables[-1]) <= _MOST_WITH_RIVALS
@@ -124,9 +134,20 @@ def match(
                 rivals=None if small else False,
                 random_state=random_state,
             )
+            note_contradictions(known, how, one_table=right is None)
             _learn(matcher, tables, known, n_candidates)
+            matcher.id_columns_ = tuple(side.column for side in sides)
         matches = matcher.match(*tables, how=how, n_candidates=n_candidates)
-    return Matched(matches, matcher, tuple(sides), tuple(known), tuple(notes), random_state)
+        matched = Matched(matches, matcher, tuple(sides), tuple(known), (), random_state)
+        if matched.easy:
+            note(
+                "most of the given pairs that are different are no candidates, and so they are "
+                "easier to tell apart. Probabilities are for pairs like those given, and more "
+                "matches may be wrong. If the same pairs are all matches of their records, give "
+                "these alone, without column same; or add answers to questions.",
+                warning=True,
+            )
+    return replace(matched, notes=tuple(notes))
 
 
 def _learn(
@@ -140,13 +161,9 @@ def _learn(
     one, two = tables[0], tables[-1]
     complete = matcher.target is not None and all(each.complete for each in known)
     if complete:
-        # Only the records of the pairs are known completely.
-        index = np.concatenate([each.index for each in known])
-        same = np.ones(len(index), dtype=bool)
-        rows = [np.unique(index)] * 2 if one is two else [np.unique(side) for side in index.T]
-        ends = zip(rows, index.T, strict=True)
-        index = np.column_stack([np.searchsorted(own, named) for own, named in ends])
-        one, two = one.take(rows[0]), two.take(rows[1])
+        index, same = (
+            np.concatenate(p) for p in zip(*((k.index, k.same) for k in known), strict=True)
+        )
     elif known:
         # Whole tables, in which rivals are searched.
         found = candidates(one, two) if any(each.complete for each in known) else None
@@ -268,11 +285,21 @@ class Matched:
         kept = kept_matches(self.matches.candidates, matches, one_table=one_table)
         return (*kept, len(matches)) if len(matches) else None
 
+    @cached_property
+    def easy(self) -> bool:
+        """Whether most of the known different pairs are no candidates."""
+        given = [each.index[~each.same] for each in self.known]
+        different = np.concatenate([np.empty((0, 2), dtype=np.intp), *given])
+        one_table = len(self.sides) == 1
+        places = pair_places(self.matches.candidates, different, one_table=one_table)
+        return bool(np.mean([*(places >= 0), *[True][len(places) :]]) < _FEWEST_CANDIDATES)
+
     @property
     def rates(self) -> dict[str, tuple[float, tuple[float, float]]]:
         """Precision and recall of the threshold with 90 % intervals, on pairs not learned from.
 
-        A matcher from a file has them if it was certified.
+        With a target, the precision is that in these tables. It is left out if the pairs do not
+        tell it. A certified matcher from a file has the recall of the tables it was learned from.
         """
         point, held_out = self.matcher.operating_point_, getattr(self.matcher, "held_out_", None)
         if point is not None:
@@ -287,6 +314,9 @@ class Matched:
             n = {name: w.sum() ** 2 / max(w @ w, 1e-12) for name, w in of.items()}
         else:
             return {}
+        certified_here = held_out is not None and all(each.complete for each in self.known)
+        if self.easy or (point is not None and not certified_here):
+            del shares["precision"]
         return {
             name: (share, mean_interval(share, share * (1 - share) / max(n[name], 1), int(n[name])))
             for name, share in shares.items()
@@ -344,13 +374,29 @@ class Matched:
         found, point = self.matches, self.matcher.operating_point_
         lines = [str(found)]
         if point is not None:
-            lines.append(point.describe(str(self.matcher.target)))
+            lines.append(point.promise(str(self.matcher.target)))
+            if not hasattr(self.matcher, "held_out_"):
+                lines.append("That is for the tables that the matcher was learned from.")
+            lines.append(
+                f"On {counted(point.n_pairs, 'pair')} with records of {point.n_classes} entities "
+                f"that were not learned from: false match rate {point.fmr:.3g}, recall "
+                f"{100 * point.recall:.1f} %."
+            )
+            if "precision" in self.rates:
+                lines.append(
+                    f"In these tables, {100 * point.precision:.1f} % of the pairs above the "
+                    "threshold are expected to be the same."
+                )
         elif self.rates:
             shares = (
                 f"{name} {100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
                 for name, (share, (low, high)) in self.rates.items()
             )
             lines.append(f"On held-out pairs: {', '.join(shares)}. Nothing is certified.")
+            if all(each.complete for each in self.known):
+                lines.append(
+                    "These records have matches; where many have none, the precision is lower."
+                )
         if self.kept is not None:
             share, (low, high), n = self.kept
             lines.append(

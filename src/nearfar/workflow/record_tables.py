@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -12,17 +13,21 @@ import numpy as np
 import polars as pl
 
 from nearfar.matching import Records
+from nearfar.matching.candidates import pair_places
+from nearfar.matching.matches import How
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
-from nearfar.runtime.quoting import quoted
+from nearfar.runtime.quoting import counted, named, quoted
 from nearfar.tables.errors import TableError
 from nearfar.tables.formats import read_frame
 from nearfar.tables.frames import Frame
 from nearfar.tables.judgements import SAME, read_truths
-from nearfar.tables.reader import Source, require_columns
+from nearfar.tables.reader import Source, listed, require_columns
 from nearfar.tables.reading import row_names
 from nearfar.typing import Array, Bools, Ints
 
+# Unknown ids that a message shows.
+_SHOWN = 5
 _SIDES = ("left", "right"), ("a", "b")
 ASKED = ["stratum", "weight", "probability", "guess"]
 """What a question has beside the pair, so that its answer tells how good the matcher was."""
@@ -30,10 +35,20 @@ ASKED = ["stratum", "weight", "probability", "guess"]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """A table of records, and their ids; without ids, rows are named by their numbers."""
+    """A table of records, and their ids; without ids, rows are named by their numbers.
+
+    Attributes
+    ----------
+    records : Records
+    ids : list or None
+        Text or numbers, as they are in the table.
+    column : str or None
+        Name of the column of ids.
+    """
 
     records: Records
-    ids: list[str] | None = None
+    ids: list[Any] | None = None
+    column: str | None = None
 
     def names(self, rows: Sequence[int] | Ints) -> Sequence[object]:
         """Return ids, or row numbers."""
@@ -41,33 +56,61 @@ class Side:
 
     def rows(self, names: pl.Series, path: object) -> Ints:
         """Return the rows of ids."""
-        known = self.ids or [str(row) for row in range(len(self.records))]
-        number = {name: row for row, name in enumerate(known)}
-        found = [number.get(str(name).strip(), -1) for name in names.to_list()]
-        if -1 in found:
-            wrong = quoted(names[found.index(-1)])
+        known = range(len(self.records)) if self.ids is None else self.ids
+        number = {str(name): row for row, name in enumerate(known)}
+        texts = [str(name).strip() for name in names.to_list()]
+        unknown = list(dict.fromkeys(name for name in texts if name not in number))
+        if unknown:
+            where = f"that {self.column and named(self.column)} does not have"
+            where = where if self.column else "that are no row numbers"
+            hint = "" if self.column else f"; name the column of ids with {option('id')}"
             raise TableError(
-                f"{path} refers to {wrong} in column {names.name}, which names no record; name the "
-                f"column of ids with {option('id')}."
+                f"{path} refers to {counted(len(unknown), 'id')} in column {names.name} {where}: "
+                f"{listed(unknown, _SHOWN)}{hint}."
             )
-        return np.array(found, dtype=np.intp)
+        return np.array([number[name] for name in texts], dtype=np.intp)
 
 
 def read_sides(
-    sources: list[Any], ids: str | None, files: list[tuple[Any, pl.DataFrame]]
+    sources: list[Any],
+    ids: str | None,
+    files: list[tuple[Source, pl.DataFrame]],
+    remembered: Sequence[str | None] = (),
 ) -> list[Side]:
-    """Read the tables; a column of ids is not compared."""
+    """Read the tables; a column of ids is not compared.
+
+    Parameters
+    ----------
+    sources : list of path or DataFrame
+    ids : str or None
+        Columns of ids that are given, with a comma.
+    files : list of tuple
+        Known pairs, by which columns of ids are found.
+    remembered : sequence of str or None
+        Columns of ids of the tables that a matcher was learned from.
+    """
     sides = []
-    named = (ids or "").split(",")
+    chosen = (ids or "").split(",")
     for place, given in enumerate(sources):
-        source = source_of(given, _SIDES[0][place])
+        side = _SIDES[0][place]
+        source = source_of(given, side)
         frame = read_frame(source)
-        column = named[min(place, len(named) - 1)].strip() or _id_column(frame, place, files)
-        names = None
+        column: str | None = chosen[min(place, len(chosen) - 1)].strip()
         if column:
             require_columns(source, frame.columns, [column])
-            names, frame = row_names(frame[column], source), frame.drop(column)
-        sides.append(Side(Records.of(frame, _SIDES[0][place]), names))
+        elif column := _id_column(frame, place, files, remembered):
+            note(f"took {column} as ids; it is not compared.")
+        else:
+            note(
+                f"records of {source} are named by row numbers, from 0; name a column of ids with "
+                f"{option('id')}."
+            )
+        if not column:
+            sides.append(Side(Records.of(frame, side)))
+            continue
+        row_names(frame[column], source)
+        names = [n if isinstance(n, int) else str(n) for n in frame[column].to_list()]
+        sides.append(Side(Records.of(frame.drop(column), side), names, column))
     return sides
 
 
@@ -79,18 +122,49 @@ def source_of(given: Any, name: str) -> Source:
 
 
 def _id_column(
-    frame: pl.DataFrame, place: int, files: list[tuple[Any, pl.DataFrame]]
+    frame: pl.DataFrame,
+    place: int,
+    files: list[tuple[Source, pl.DataFrame]],
+    remembered: Sequence[str | None],
 ) -> str | None:
-    """Return the column that has all ids of the known pairs, or the first if it looks like ids."""
-    wanted = {str(n).strip() for _, pairs in files for n in _ends(pairs)[place].to_list()}
-    likely = [n for n in frame.columns[1:] if n.lower() == "id"]
-    likely += [n for n in frame.columns[:1] if n.lower().endswith("id")]
-    for name in frame.columns if files else likely:
-        values = set(map(str, frame[name].to_list()))
-        if len(values) == len(frame) and wanted <= values:
-            note(f"took {name} as ids; it is not compared.")
-            return name
-    return None
+    """Return the column that has the most ids of the known pairs, or one that looks like ids.
+
+    It is None if rows are named by their numbers.
+    """
+    texts = {name: {str(cell).strip() for cell in frame[name].to_list()} for name in frame.columns}
+    texts = {name: cells for name, cells in texts.items() if len(cells) == len(frame)}
+    if not files:
+        own = [remembered[min(place, len(remembered) - 1)]] if remembered else []
+        likely = [n for n in frame.columns[1:] if n.lower() == "id"]
+        likely += [n for n in frame.columns[:1] if n.lower().endswith("id")]
+        return next((name for name in [*own, *likely] if name in texts), None)
+    ends = [_ends(pairs)[place] for _, pairs in files]
+    wanted = {str(name).strip() for names in ends for name in names.to_list()}
+    found = {name: len(wanted & cells) for name, cells in texts.items()}
+    best = max(found, key=lambda name: found[name], default="")
+    n_rows = len(wanted.intersection(map(str, range(len(frame)))))
+    n_best = found.get(best, 0)
+    if max(n_best, n_rows) < len(wanted) / 2:
+        _refuse_other_spelling(wanted, texts, files[0][0], ends[0].name)
+    return best if n_best >= max(1, n_rows) else None
+
+
+def _refuse_other_spelling(
+    wanted: set[str], texts: dict[str, set[str]], path: Source, side: str
+) -> None:
+    """Raise TableError if ids are those of a column but for zeros in front and behind."""
+
+    def plain(name: str) -> str:
+        return re.sub(r"^0+(?=\d)|\.0+$", "", name)
+
+    for column, cells in texts.items():
+        known = {plain(name): name for name in cells}
+        alike = sorted(name for name in wanted if plain(name) in known)
+        if len(alike) > len(wanted) / 2:
+            raise TableError(
+                f"{path} refers to {quoted(alike[0])} in column {side}, and {named(column)} has "
+                f"{quoted(known[plain(alike[0])])}; give ids as they are in the table, as text."
+            )
 
 
 def _ends(pairs: pl.DataFrame) -> list[pl.Series]:
@@ -142,6 +216,25 @@ class KnownPairs:
             asked["guess"] = np.array(read_truths(frame["guess"], path))  # type: ignore[arg-type]
         chosen = any(name.startswith(f"{_SIDES[0][0]}: ") for name in frame.columns)
         return cls(index, same, column is None, chosen, asked)
+
+
+def note_contradictions(known: Sequence[KnownPairs], how: How, *, one_table: bool) -> None:
+    """Say which known pairs cannot all be right."""
+    none = np.empty((0, 2), dtype=np.intp)
+    same = np.concatenate([none, *(each.index[each.same] for each in known)])
+    different = np.concatenate([none, *(each.index[~each.same] for each in known)])
+    both = np.unique(pair_places(different, same, one_table=one_table))
+    if n := int((both >= 0).sum()):
+        note(f"{counted(n, 'pair')} are given both as the same and as different.", warning=True)
+    if one_table or how not in ("auto", "one-to-one"):
+        return
+    for name, rows in zip(("left", "right"), np.unique(same, axis=0).T, strict=True):
+        if n := int((np.unique(rows, return_counts=True)[1] > 1).sum()):
+            note(
+                f"several matches are given of {counted(n, 'record')} of the {name} table, and a "
+                f"record is in one at most; {option('how', 'all')} allows several.",
+                warning=True,
+            )
 
 
 def question_table(sides: Sequence[Side], pairs: Ints, facts: dict[str, Any]) -> pl.DataFrame:
