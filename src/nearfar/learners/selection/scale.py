@@ -87,7 +87,8 @@ def choose_scale(X: Points, supervision: Supervision, among: Iterable[str] = SCA
         return "standard" if "standard" in among else among[0]
     sample, gains = X[rows], {"cosine": _SMALLEST_GAIN}
     spread = np.std(sample, axis=0, dtype=np.float64)
-    if "standard" in among and spread.max() > _MIXED * np.median(spread[spread > 0]):
+    spread = spread[spread > 0]
+    if "standard" in among and len(spread) and spread.max() > _MIXED * np.median(spread):
         gains = dict.fromkeys(set(among) - {"standard"}, _GAIN_OF_MIXED_UNITS)
     best, chosen = None, among[0]
     for scale in sorted(among, key=gains.__contains__):
