@@ -141,7 +141,7 @@ class Maker:
         """Add dates in one form of strftime."""
         truth = days.astype("datetime64[s]")
         cells = [day.strftime(form) for day in truth.tolist()]
-        gone = np.datetime64("NaT")
+        gone = np.datetime64("NaT", "s")
         self.add(name, self._with_gaps(cells, truth, ("",), missing, gone), DATE, truth)
 
     def unused(self, name: str, cells: Sequence[str]) -> None:
