@@ -243,7 +243,7 @@ class TestText:
 
 @pytest.mark.parametrize(
     ("n_levels", "taken"),
-    [(75, "read 5 columns as 79 features"), (148, "left out Individual ID (too many levels)")],
+    [(15, "read 5 columns as 19 features"), (75, "left out Individual ID (too many levels)")],
 )
 def test_repeated_ids_are_suggested_as_groups(folder, run, iris, n_levels, taken):
     names = pl.Series("Individual ID", [f"N{row % n_levels}" for row in range(150)])

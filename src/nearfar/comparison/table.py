@@ -150,6 +150,7 @@ class Comparison(ResultsTable[MethodResult]):
                 overlap=overlap,
                 unseen=unseen,
                 groups=groups,
+                copies=n_copies > 0,
                 numbers=numbers,
             )
             for measure in self.measures
