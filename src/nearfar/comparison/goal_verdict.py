@@ -116,7 +116,7 @@ class GoalComparison:
         elif unseen is not None and groups is not None:
             self._units = joined_classes(unseen, groups)
         self.cases = self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
-        # Of groups that are mostly single rows there are hardly fewer than rows, and copies are rows.
+        # Groups that are mostly single rows are hardly fewer than rows, and copies are rows.
         many = self._units is not None and len(self._units) >= 2 * len(np.unique(self._units))
         if many and not (copies and unseen is None):
             self.cases = "groups" if unseen is None else "classes"
