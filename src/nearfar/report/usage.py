@@ -6,7 +6,7 @@ import shlex
 
 from nearfar.report.blocks import Block, Code, Section
 from nearfar.report.study import Study
-from nearfar.tables.formats import suggested_ending
+from nearfar.runtime.optional_package import suggested_ending
 
 
 def usage_section(study: Study) -> Section:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -23,3 +24,8 @@ def optional_package(module: str, needed_by: str, install: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ImportError(f'{needed_by} needs {package}; run pip install "{install}".') from error
+
+
+def suggested_ending() -> str:
+    """Return the format of tables that commands suggest: Parquet, if its package is installed."""
+    return ".csv" if find_spec("pyarrow") is None else ".parquet"

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -126,11 +125,6 @@ def stem_of(path: Source) -> str:
     if isinstance(path, Frame):
         return path.name
     return path.name[: len(path.name) - len(kind_of(path))]
-
-
-def suggested_ending() -> str:
-    """Return the format of tables that commands suggest: Parquet, if its package is installed."""
-    return ".csv" if find_spec("pyarrow") is None else ".parquet"
 
 
 def kind_of_content(first: bytes) -> str:

@@ -28,11 +28,12 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.notebook_html import fragment
 from nearfar.runtime.notes import Note, collecting_notes, note
 from nearfar.runtime.option_names import option
+from nearfar.runtime.optional_package import suggested_ending
 from nearfar.runtime.parameters import check_parameters
 from nearfar.runtime.parameters import choice as one_of
 from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.quoting import counted
-from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name, suggested_ending
+from nearfar.tables.formats import FORMATS, TABLES, kind_of, shown_name
 from nearfar.tables.frames import Frame
 from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
