@@ -69,7 +69,7 @@ def test_it_maps_the_rows_at_hand(ending):
 
 @pytest.mark.parametrize(("found", "ending"), [(None, ".csv"), (object(), ".parquet")])
 def test_parquet_is_suggested_if_its_package_is_installed(monkeypatch, found, ending):
-    monkeypatch.setattr("nearfar.tables.formats.find_spec", lambda name: found)
+    monkeypatch.setattr("nearfar.runtime.optional_package.find_spec", lambda name: found)
     assert f" mapped{ending}\n" in usage_section(wine_study()).blocks[1].text
 
 
