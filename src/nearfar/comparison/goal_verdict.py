@@ -68,8 +68,6 @@ class GoalComparison:
     groups : array of shape (n_rows,), optional
         The group of each row. What counts is then the mean over the rows of a group, or over
         unseen classes that share groups.
-    copies : bool, default=False
-        Whether the groups are copies of rows, and have no name of their own.
     numbers : array of shape (n_rows,), optional
         What is predicted, if these are numbers.
 
@@ -101,7 +99,6 @@ class GoalComparison:
         overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
         groups: Ints | None = None,
-        copies: bool = False,
         numbers: Vector | None = None,
     ) -> None:
         self.results, self.test_share, self.overlap = results, test_share, overlap
@@ -116,9 +113,8 @@ class GoalComparison:
         elif unseen is not None and groups is not None:
             self._units = joined_classes(unseen, groups)
         self.cases = self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
-        # Groups that are mostly single rows are hardly fewer than rows, and copies are rows.
-        many = self._units is not None and len(self._units) >= 2 * len(np.unique(self._units))
-        if many and not (copies and unseen is None):
+        # Of groups that are mostly single rows there are hardly fewer than rows.
+        if self._units is not None and len(self._units) >= 2 * len(np.unique(self._units)):
             self.cases = "groups" if unseen is None else "classes"
 
     @cached_property

@@ -131,7 +131,7 @@ class Comparison(ResultsTable[MethodResult]):
         self._n_unseen = None if unseen is None else len(np.unique(unseen))
         self.split = "rows" if unseen is None else "classes"
         self.n_groups = None if groups is None else len(np.unique(groups))
-        self.note, self.n_copies = note, n_copies
+        self.note = note
         self.caveat = self.remedy = ""
         self.sample: Ints | None = None
         numbers = labels if supervision == "numbers" else None
@@ -150,12 +150,19 @@ class Comparison(ResultsTable[MethodResult]):
                 overlap=overlap,
                 unseen=unseen,
                 groups=groups,
-                copies=n_copies > 0,
                 numbers=numbers,
             )
             for measure in self.measures
             if measure.goal
         }
+        self.name_copies(n_copies)
+
+    def name_copies(self, n_copies: int) -> None:
+        """Tell how many rows are copies of others, if these are the groups; they stay rows."""
+        self.n_copies = n_copies
+        for goal in self.goals.values():
+            if n_copies and goal.cases == "groups":
+                goal.cases = "rows"
 
     def __getitem__(self, name: str) -> MethodResult:
         results = {result.name: result for result in self.results}

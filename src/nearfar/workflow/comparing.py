@@ -76,7 +76,7 @@ def compare_table(
         checkpoint=checkpoint,
     )
     comparison.sample = sample
-    comparison.n_copies = table.n_copies
+    comparison.name_copies(table.n_copies)
     comparison.remedy = f"Increase {option('budget')} to try everything"
     if table.leaking:
         it = "it" if len(table.leaking) == 1 else "they"
