@@ -50,7 +50,7 @@ class FitCheckpoint:
     def __init__(
         self, path: Path | None, inputs: Iterable[str | Path | None] = (), *, fits: bool = True
     ) -> None:
-        self.path, self.comparison = (path, None) if fits else (None, path)
+        self.path, self.comparison = path if fits else None, path
         if self.path is not None:
             self.comparison = self.path.with_name(f"{self.path.name}.comparison")
         self.files = [f for f in (self.path, self.comparison) if f is not None]
