@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from nearfar.comparison.comparison_checkpoint import digest
@@ -60,21 +59,15 @@ class FitCheckpoint:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
         if kind is None:
             for file in self.files:
                 file.unlink(missing_ok=True)
         elif kind is KeyboardInterrupt and self.files:
             files = " and ".join(str(file) for file in self.files if file.exists())
             kept = f"The work so far is in {files}" if files else "Nothing was kept"
-            raise KeyboardInterrupt(
-                f"interrupted. {kept}; run the same command again to continue."
-            ) from error
+            text = f"interrupted. {kept}; run the same command again to continue."
+            raise KeyboardInterrupt(text)
 
     def check(
         self, learner: MetricLearner | None, X: object, y: object, groups: Ints | None = None
@@ -151,13 +144,8 @@ def can_continue(learner: MetricLearner) -> bool:
 def fit_digest(learner: MetricLearner, X: object, y: object, groups: Ints | None = None) -> str:
     """Return a digest of what must be the same for a fit to continue; of rows on disk, moments."""
     rows = as_rows(X)
-    parameters = learner.get_params(deep=False).items()
-    return digest(
-        [
-            type(learner).__name__,
-            {name: repr(value) for name, value in parameters if name not in _MAY_DIFFER},
-            X if rows is None else vars(Moments.of(rows)),
-            y,
-            groups,
-        ]
-    )
+    settings = {
+        k: repr(v) for k, v in learner.get_params(deep=False).items() if k not in _MAY_DIFFER
+    }
+    content = X if rows is None else vars(Moments.of(rows))
+    return digest([type(learner).__name__, settings, content, y, groups])
