@@ -530,24 +530,3 @@ def test_how_triplets_were_mined(run, document, monkeypatch):
     monkeypatch.setattr(mining, "has_faiss", lambda: False)
     sentence = "Triplets mined exactly for 20 anchors, a random sample of 150 rows."
     assert sentence in run("learn", *options).stdout.splitlines()
-
-
-@pytest.mark.parametrize("source", ["rows.npy", "rows.parquet"])
-def test_a_dry_run_says_what_a_fit_takes_and_writes_nothing(run, document, folder, iris, source):
-    X, y = iris
-    label = ["--label", "y.npy" if source.endswith("npy") else "kind"]
-    np.save("y.npy", y)
-    np.save("rows.npy", X)
-    pl.DataFrame(X).with_columns(kind=pl.Series(y).cast(pl.String)).write_parquet("rows.parquet")
-    before = sorted(os.listdir(folder))
-    command = ["learn", source, *label, "--method", "boost", "--dry-run"]
-    assert "BoostMetric on 150 rows x 4 features: about" in run(*command).stdout
-    found = document(*command)
-    assert found["shape"] == [150, 4]
-    assert found["seconds"] > 0
-    assert found["bytes"] > 0
-    assert sorted(os.listdir(folder)) == before
-
-
-def test_a_dry_run_needs_a_learner(fail):
-    assert "--dry-run needs" in fail("learn", "iris.csv", *LABELS, "--method", "lda", "--dry-run")

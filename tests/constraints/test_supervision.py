@@ -268,20 +268,6 @@ def test_groups_without_judgements_take_no_fold():
     assert [len(split.unseen) for split in splits] == [1, 1]
 
 
-@pytest.mark.parametrize("kind", ["labels", "numbers", "triplets", "pairs", "chunklets"])
-def test_samples(kind, rng):
-    known, _ = grouped(kind, rng)
-    size = 20 if not known.listed else 100
-    rows, some = known.sample(size, np.random.RandomState(0))
-    assert (np.diff(rows) > 0).all()
-    assert some.n_rows == len(rows)
-    assert len(some) == size
-    if known.listed:
-        # Every constraint of the sample is one of the original ones.
-        original = {tuple(row) for row in known.given.index.tolist()}
-        assert {tuple(row) for row in rows[some.given.index].tolist()} <= original
-
-
 @pytest.mark.parametrize("given", [Triplets([[0, 1, 2]]), Pairs([[0, 1]], [True])])
 def test_constraints_without_vectors_say_what_to_do(given):
     kind = type(given).__name__.lower()

@@ -26,7 +26,7 @@ def load() -> None:
     for name in ("nearfar.report.page", "nearfar.retrieval", "nearfar.comparison.classifiers"):
         import_module(name)
     import_module("matplotlib.pyplot")
-    # Every iteration is kept, not one in thirty seconds.
+    # Every iteration is kept, not one in five seconds.
     checkpoint.SECONDS_BETWEEN_WRITES = 0.0
 
 

@@ -43,7 +43,7 @@ WRITTEN = {
     "transform": ["mapped.csv"],
     "to Parquet": ["mapped.parquet"],
 }
-CHECKPOINTS = {"kept", "kept.comparison", "kept.steps"}
+CHECKPOINTS = {"kept", "kept.comparison"}
 
 
 @dataclass

@@ -141,7 +141,7 @@ OPTION_GROUPS = {
     "Method": "method metric distance scale set max-iter goal side score adapter how candidates "
     "with",
     "Decision": "threshold criterion max-fpr target confidence prevalence level",
-    "Testing and time": "budget dry-run checkpoint folds neighbors split seed classifiers "
+    "Testing and time": "budget checkpoint folds neighbors split seed classifiers "
     "only-if-significant comparison leave-out-learned",
     "Input and output": "out to rows row queries as-vector documents results index dialect table "
     "mapped run-out json title export replay answers save report license",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,12 +13,10 @@ from nearfar.cli.files import check_metric_output
 from nearfar.cli.terminal import (
     NOT_HELPFUL,
     UNDECIDED,
-    UserError,
     bars,
     command,
     command_line,
     say,
-    show_json,
     show_result,
 )
 from nearfar.tables.formats import stem_of
@@ -54,9 +51,6 @@ def learn(
     comparison: Annotated[bool, typer.Option(help="Cross-validate beside plain methods.")] = True,
     checkpoint: options.Checkpoint = None,
     testing: options.CrossValidation,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how long a fit would take, and stop.")
-    ] = False,
     json: options.Json = False,
 ) -> None:
     """Learn a metric, and say whether it helps.
@@ -84,13 +78,6 @@ def learn(
     choice.check(table.kind)
     if not json:
         say(summary(table))
-    if dry_run:
-        if choice.method is None or choice.learner is None:
-            raise UserError("--dry-run needs the method of a learner, such as --method boost.")
-        with bars():
-            cost = choice.learner.estimate(table.X, table.supervision)
-        show_json(asdict(cost)) if json else say(str(cost))
-        return
     with bars() as shown:
         request |= {**testing.parameters, "progress": shown.update}
         learned = learn_table(table, methods=choice, **request)

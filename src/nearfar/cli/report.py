@@ -56,7 +56,7 @@ def report(
     metric_path = path.with_name(f"{path.stem}-metric.safetensors")
     check_output(path, (".html", ".htm"), [*data.files, metric])
     check_metric_output(metric_path, data.files)
-    FitCheckpoint(checkpoint, [*data.files, metric, path, metric_path])
+    FitCheckpoint(checkpoint, [*data.files, metric, path, metric_path], fits=metric is None)
     limit = parse_seconds(budget)
     choice = find_method(method, seed=testing.seed)
     given = None if metric is None else load_metric(metric)

@@ -14,7 +14,7 @@ import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from nearfar.constraints.anchor_mining import anchor_neighbors
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.sorted_rows import ClassOrder
 from nearfar.runtime.progress import counted, stage
-from nearfar.runtime.replay import recalled
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints
 
@@ -103,7 +102,7 @@ def approximate_neighbors(
     index = _Index(X, np.unique(y, return_inverse=True)[1], random_state.randint(1 << 30))
     tried, measured = np.array_split(random_state.permutation(len(X))[: 2 * _SAMPLE], 2)
     sample = np.concatenate([tried, measured])
-    exact = recalled(partial(anchor_neighbors, X, y, sample, n_targets, n_impostors), sample)
+    exact = anchor_neighbors(X, y, sample, n_targets, n_impostors)
     neighbors, recalls = [], []
     with _threads():
         for wanted, same in zip(exact, (True, False), strict=True):
@@ -144,7 +143,6 @@ class _Index(ClassOrder):
 
     @cached_property
     def _index(self) -> Any:
-        # Not needed if all neighbours are known from before an interruption.
         faiss, n_features = _faiss(), self.X.shape[1]
         self._coarse = faiss.IndexFlatL2(n_features)
         index = faiss.IndexIVFFlat(self._coarse, n_features, self.n_cells)
@@ -173,8 +171,8 @@ class _Index(ClassOrder):
             options = faiss.SearchParametersIVF(sel=selector, nprobe=min(probes, self.n_cells))
             for top in counted(range(0, len(members), _QUERIES), -(-len(members) // _QUERIES)):
                 some = members[top : top + _QUERIES]
-                nearest = partial(self._nearest, place[some], k + same, options)
-                near = recalled(nearest, place[some], probes)[0]
+                points = self._points(place[some])
+                near = self._index.search(points, k + same, params=options)[1]
                 if same:
                     # Drop each row from its own neighbours, or the last if it is not among them.
                     is_own = near == place[some, None]
@@ -182,9 +180,6 @@ class _Index(ClassOrder):
                     near = near[~is_own].reshape(len(near), -1)
                 found[some] = np.where(near >= 0, self.order[near], -1)
         return found
-
-    def _nearest(self, place: Ints, k: int, options: Any) -> tuple[Ints]:
-        return (self._index.search(self._points(place), k, params=options)[1],)
 
     def _points(self, place: Ints) -> NDArray[np.float32]:
         """Return centred rows by their place in class order."""

@@ -33,7 +33,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -53,7 +52,6 @@ from nearfar.numerics.sorted_rows import (
 )
 from nearfar.rows import Points, Rows
 from nearfar.runtime.progress import counted, stage
-from nearfar.runtime.replay import recalled
 from nearfar.typing import Floats, Ints
 
 Search = Literal["auto", "exact", "approximate", "anchors"]
@@ -187,7 +185,7 @@ def find_neighbors(
         targets, impostors = found.targets, found.impostors
         mining = Mining(search, n, n, found.target_recall, found.impostor_recall, found.n_measured)
     elif search == "exact" and not isinstance(X, Rows):
-        targets, impostors = recalled(partial(class_neighbors, X, y, n_targets, n_impostors))
+        targets, impostors = class_neighbors(X, y, n_targets, n_impostors)
         mining = Mining(search, n, n)
     else:
         if search == "anchors":
@@ -197,9 +195,7 @@ def find_neighbors(
             anchors = np.flatnonzero(np.bincount(codes)[codes] > 1)
             if len(anchors) > n_anchors:
                 anchors = np.sort(random_state.choice(anchors, n_anchors, replace=False))
-        targets, impostors = recalled(
-            partial(anchor_neighbors, X, y, anchors, n_targets, n_impostors), anchors
-        )
+        targets, impostors = anchor_neighbors(X, y, anchors, n_targets, n_impostors)
         mining = Mining(search, n, len(anchors))
     reports = _reports.get()
     if reports is not None:

@@ -220,11 +220,6 @@ class Supervision(ABC):
         """Leave out constraints of weight 0, or raise ValueError if nothing can be learned from."""
         return self
 
-    def sample(self, size: int, random: Random) -> tuple[Ints, Self]:
-        """Return some rows and what is known of them, `size` in all."""
-        rows = np.sort(random.permutation(self.n_rows)[:size])
-        return rows, self.restrict(rows)
-
     def split(self, n_folds: int, random: Random, *, by: By = "rows") -> Iterator[Split]:
         """Split in folds; each is held out once.
 

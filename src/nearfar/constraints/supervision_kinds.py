@@ -78,16 +78,6 @@ class _InClasses(Supervision):
         """Whether there are two classes."""
         return len(np.unique(self.codes[self.codes >= 0])) > 1
 
-    def sample(self, size: int, random: Random) -> tuple[Ints, Self]:
-        """Return random rows, in whole classes or chunklets if these are small."""
-        codes, order = self.codes, random.permutation(self.n_rows)
-        sizes = np.bincount(codes[codes >= 0])
-        if np.median(sizes[sizes > 0]) * size / self.n_rows < 4:
-            place = random.permutation(len(sizes))
-            order = np.argsort(np.where(codes >= 0, place[codes], len(sizes)), kind="stable")
-        rows = np.sort(order[:size])
-        return rows, self.restrict(rows)
-
     def split(self, n_folds: int, random: Random, *, by: By = "rows") -> Iterator[Split]:
         """Hold out rows, in equal shares of each class, or whole classes."""
         if by == "classes":
@@ -233,17 +223,6 @@ class _Listed(Supervision):
     def take(self, numbers: Ints) -> Self:
         """Pick constraints over the same rows."""
         return replace(self, given=self.given.take(numbers))
-
-    def sample(self, size: int, random: Random) -> tuple[Ints, Self]:
-        """Return `size` constraints, their rows, and as many other rows as there are in all."""
-        some = self.take(np.sort(random.choice(len(self), size, replace=False)))
-        rows = np.unique(some.given.index)
-        wanted = round(self.n_rows * size / len(self))
-        if len(rows) < wanted:
-            others = np.setdiff1d(np.arange(self.n_rows), rows)
-            rows = np.append(rows, random.choice(others, wanted - len(rows), replace=False))
-        rows = np.sort(rows)
-        return rows, some.restrict(rows)
 
     def split(self, n_folds: int, random: Random, *, by: By = "rows") -> Iterator[Split]:
         """Hold out constraints. With groups, those between a seen and an unseen group are lost."""

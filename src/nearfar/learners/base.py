@@ -14,7 +14,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
@@ -38,7 +38,6 @@ from nearfar.learners.declaration import (
     Variant,
     learner,
 )
-from nearfar.learners.estimate import estimate
 from nearfar.learners.explanations import warn_of_row_numbers
 from nearfar.learners.fitting import Data, FitMethod
 from nearfar.learners.problem import (
@@ -157,10 +156,10 @@ class MetricLearner(
     _labelled_sample: ClassVar[tuple[Floats, Array] | None] = None
     _n_known: ClassVar[int] = 0
     _n_before: ClassVar[int] = 0
+    _n_done: ClassVar[int] = 0
     _is_part: ClassVar[bool] = False
 
     _checked = fitting.check
-    estimate = estimate
     score = score
 
     if not TYPE_CHECKING:
@@ -302,7 +301,8 @@ class MetricLearner(
             kept = labelled_sample(data, y)
             scale = fitting.choose_scale(data, method)
             random_state = check_random_state(self.random_state)
-            warm = fitting.warm_start(self, data) if self.warm_start else None
+            done = self.__dict__.pop("_n_done", 0)
+            warm = fitting.warm_start(self, data) if self.warm_start or done else None
             self.scale_ = scale
             data, scale, method, warm = fitting.in_span(data, scale, method, warm)
             selection = fitting.select(data, scale, method)
@@ -312,6 +312,11 @@ class MetricLearner(
             prepared = fitting.prepare(data, scale, random_state, warm, method.span)
             with mining_reports() as mined, stage("preparing the first iteration"):
                 problem = method.build(prepared)
+            if done:
+                problem.max_iter = max(1, problem.max_iter - done)
+                if selection.n_iterations is not None:
+                    left = max(1, selection.n_iterations - done)
+                    selection = replace(selection, n_iterations=left)
             self._fit_problem(problem, prepared, data, method, selection, (X, y), mined)
             self._labelled_sample = kept  # type: ignore[misc]
             self._learned_numbers = data.supervision.kind == "numbers"  # type: ignore[misc]

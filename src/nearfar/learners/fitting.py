@@ -1,4 +1,4 @@
-"""A fit in five functions. Trial fits, `partial_fit`, `estimate` and AutoMetric call the same ones.
+"""A fit in five functions. Trial fits, `partial_fit` and AutoMetric call the same ones.
 
     data      = check(learner, X, y, groups)       arrays or rows on disk; Supervision
     scale     = choose_scale(data, method)         the units in which Euclidean distance does best
@@ -365,6 +365,11 @@ def warm_start(learner: MetricLearner, data: Data) -> WarmStart | None:
         )
     last: WarmStart | None = learner.__dict__.get("_last_fit")
     return last if last is not None and last.metric is metric else WarmStart(metric)
+
+
+def resume(learner: MetricLearner, metric: Metric, n_done: int) -> None:
+    """Let the next fit continue an interrupted one from its metric: trial fits are repeated."""
+    learner.__dict__ |= {"metric_": metric, "_n_done": n_done}
 
 
 @stage("trial fits on held-out data")

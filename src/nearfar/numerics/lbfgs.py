@@ -16,7 +16,6 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from nearfar.runtime.deadline import check_time
-from nearfar.runtime.replay import recalled
 from nearfar.typing import Vector
 
 Objective = Callable[[Vector], tuple[float, Vector]]
@@ -76,7 +75,7 @@ def lbfgs(
 
     def value(x: Vector) -> tuple[float, Vector]:
         check_time()
-        objective, gradient = recalled(lambda: f(x), x)
+        objective, gradient = f(x)
         if not np.isfinite(objective):
             raise ValueError(
                 "The objective is not finite because the numbers are too large; "

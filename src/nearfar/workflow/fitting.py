@@ -1,8 +1,7 @@
-"""A fit to all rows: what it will cost, the fit itself, what it found, how sure its votes are."""
+"""A fit to all rows: the fit itself, what it found, how sure its votes are."""
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,20 +33,14 @@ from nearfar.neighbors.calibration import cross_fitted
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.runtime.progress import stage
-from nearfar.runtime.quoting import amount, counted
+from nearfar.runtime.quoting import counted
 from nearfar.tables.table import Table
-from nearfar.typing import Array, Floats, Ints
+from nearfar.typing import Array, Ints
 from nearfar.workflow.checkpoint import FitCheckpoint
 
 Progress = Callable[[int, int, str], None]
 """Called with what is done, the total, and what is next."""
 
-# Fits to at most this many rows take about as long as their estimate would.
-_SMALL = 500
-# Shorter fits are not announced: nobody would do anything else in that time.
-_LONG = 10.0
-# An estimate takes a tenth of the shortest fit that it announces.
-_ESTIMATE_SECONDS = 1.0
 # So many shares of a blend fit in a line.
 _SHARES_SHOWN = 6
 _SCALED = {"standard": "standardised rows", "cosine": "rows of unit length"}
@@ -266,36 +259,3 @@ def untried_candidates(learner: MetricLearner) -> str:
             names.setdefault(entry["note"].rstrip("."), []).append(entry["name"])
     parts = [f"{', '.join(group)} ({why})" for why, group in names.items()]
     return f"{type(learner).__name__} left out {'; '.join(parts)}." if parts else ""
-
-
-def check_cost(learner: MetricLearner | None, X: Floats, supervision: object) -> None:
-    """Note what a fit will take if that is more than ten seconds; refuse what cannot fit.
-
-    Parameters
-    ----------
-    learner : MetricLearner or None
-        None for methods without a learner, which are quick. Learners with a budget of their own
-        are not estimated.
-    X : array of shape (n_samples, n_features)
-    supervision : array of labels or numbers, Triplets or Pairs
-    """
-    if learner is None or len(X) <= _SMALL or "budget" in learner.get_params():
-        return
-    estimate = learner.estimate(X, supervision, budget=_ESTIMATE_SECONDS)
-    memory = machine_memory()
-    if memory is not None and estimate.bytes + X.nbytes > memory:
-        raise ValueError(
-            f"{estimate.learner} needs about {amount(estimate.bytes)} beside the "
-            f"{amount(X.nbytes)} of rows, and this machine has {amount(memory)}. Use fewer rows, "
-            f"features or constraints, or a closed form such as {option('method')} rca."
-        )
-    if estimate.seconds > _LONG:
-        note(f"{estimate}")
-
-
-def machine_memory() -> int | None:
-    """Return the memory of this machine in bytes, or None if it is unknown."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -43,7 +43,6 @@ from nearfar.workflow.comparing import affordable_rows, compare_table, features_
 from nearfar.workflow.fitting import (
     MethodFit,
     Progress,
-    check_cost,
     fit_method,
     no_progress,
     supervision_of,
@@ -151,7 +150,6 @@ def learn(
         if kept.path is not None and chosen.learner and not can_continue(chosen.learner):
             what = "only the comparison is kept"
             note(f"a fit of {chosen.name} cannot continue; {what}, in {kept.comparison}.")
-        check_cost(chosen.learner, table.X, table.supervision)
         learned = Learned(table, chosen, goal, strict, random_state)
         limits = budget if isinstance(budget, tuple) else (None, None)
         if isinstance(budget, float | int):

@@ -170,8 +170,7 @@ def report_on_metric(
     progress : callable, optional
         Called with what is done, the total, and what is next.
     """
-    with FitCheckpoint(checkpoint) as kept:
-        kept.check(None, table.X, table.supervision)
+    with FitCheckpoint(checkpoint, fits=False) as kept:
         with collecting_notes() as notes:
             note_learned_rows(metric_file, table.X)
             comparison = compare_table(

@@ -44,7 +44,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -72,7 +71,6 @@ from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number, optional
-from nearfar.runtime.replay import recalled
 from nearfar.typing import Matrix, Vector
 
 # Keeps the logarithm of a weight finite.
@@ -241,7 +239,7 @@ class DRProblem(TraceOneProblem):
         penalty = rule.independence * (1.0 if rule.paper else max(0.0, largest))
         for _ in range(self.max_iter):
             minus = math.sqrt(penalty) * U if len(U) else None
-            eigenvalue, u = recalled(partial(operator.leading_eigenpair, d, minus=minus), d)
+            eigenvalue, u = operator.leading_eigenpair(d, minus=minus)
             v = operator.margins(u)
             if not v.any() or rule.settled(float(v @ held), V.rows @ held, largest):
                 return "converged"
@@ -250,7 +248,7 @@ class DRProblem(TraceOneProblem):
             first = len(U) == 0
             U = np.vstack([U, u])
             V.append(v)
-            value, w, held = recalled(partial(rule.term_weights, V.rows, w), u)
+            value, w, held = rule.term_weights(V.rows, w)
             if not rule.paper:
                 d = rule.triplet_weights(rule.offset + w @ V.rows)
             elif not first:

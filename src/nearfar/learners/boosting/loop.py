@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -18,7 +17,6 @@ from scipy.optimize import nnls
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
 from nearfar.numerics.linear_algebra import leading_block
 from nearfar.runtime.history import Iteration, Iterations
-from nearfar.runtime.replay import recalled
 from nearfar.typing import Floats, Matrix, Vector
 
 # Smallest curvature, relative to the largest; rounding can make it negative.
@@ -184,12 +182,11 @@ def boost(
     objective = loss + rule.v * trace
     previous = None
     for _ in range(max_iter):
-        leading = partial(operator.leading_eigenpair, u, absolute=not rule.psd)
-        eigenvalue, v = recalled(leading, objective)
+        eigenvalue, v = operator.leading_eigenpair(u, absolute=not rule.psd)
         if rule.no_direction_left(eigenvalue, v, previous):
             return "converged"
         line = rule.line(operator, state, v)
-        step, last = recalled(partial(rule.step, line, eigenvalue), eigenvalue)
+        step, last = rule.step(line, eigenvalue)
         if step == 0:
             return "converged"
         state, previous, threshold = line.advance(step), v, line.threshold

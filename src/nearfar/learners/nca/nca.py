@@ -27,7 +27,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -54,7 +53,6 @@ from nearfar.learners.selection.row_curve import EXACT_ROWS
 from nearfar.numerics.lbfgs import lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number, optional
-from nearfar.runtime.replay import recalled
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Ints, Matrix, Vector
 
@@ -419,7 +417,7 @@ class NCAProblem(NeighborhoodProblem):
         for _ in range(self.max_iter):
             values = []
             for rows in batches.draw():
-                value, gradient = recalled(partial(self._part_value, batches, rows), self.at.L)
+                value, gradient = self._part_value(batches, rows)
                 values.append(value)
                 self.at = self.at.moved(gradient)
             if not values:
