@@ -1,4 +1,4 @@
-"""Raw results: one line of JSON for each run, appended and never changed.
+"""Raw results: one line of JSON for each run; a run is never changed.
 
 `results/<paper>/<table>.jsonl` has the runs of a table's cells. What the runs of a task share is on
 a line of its own, the settings; a run refers to it by its digest. A line is complete or not there:
@@ -8,7 +8,6 @@ it is written at once and flushed to the disk.
 from __future__ import annotations
 
 import ast
-import base64
 import hashlib
 import json
 import os
@@ -28,22 +27,17 @@ import sklearn
 import nearfar
 from papers.cells import Cell, published
 from papers.methods import all_parameters, code_of
-from papers.task import BY_VOTES, Array, Task
+from papers.task import BY_VOTES, Task
 
 FOLDER = Path(__file__).parent / "results"
 SAME_CODE = FOLDER / "same_code.jsonl"
 """Code that was rewritten, with the number of repeated runs that gave the same results."""
-MOST_LABELS = 2000
-"""Predicted labels of more test rows are not kept, only how many are wrong."""
 VOTE = "the nearest of equally common labels"
 """How several neighbours decide, see `papers.methods.vote`; it is among a task's settings."""
 TIES = "equally distant rows in an order drawn for the training rows"
 """See `papers.methods.order_of_ties`. Of several neighbours under a metric this always held."""
 WITHOUT_METRIC = ("L1", "chi-square", "MetricBoost")
 """Methods with a distance, or with a form in place of a metric."""
-RUNS_WITH_LABELS = 10
-"""Later runs keep no predicted labels."""
-
 Line = dict[str, Any]
 
 
@@ -123,18 +117,6 @@ def environment() -> Line:
 
 def _git(root: Path, *arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True).stdout
-
-
-def packed(labels: Array, run: int) -> str | None:
-    """Return labels as text, a byte each; None for many rows or late runs."""
-    if run >= RUNS_WITH_LABELS or len(labels) > MOST_LABELS or labels.max(initial=0) > 255:
-        return None
-    return base64.b64encode(labels.astype(np.uint8).tobytes()).decode()
-
-
-def unpacked(text: str) -> Array:
-    """Return the labels of `packed`."""
-    return np.frombuffer(base64.b64decode(text), dtype=np.uint8)
 
 
 @cache

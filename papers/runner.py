@@ -43,7 +43,7 @@ def measure(
         found = []
         for task in tasks:
             start = time.process_time()
-            outcome = _outcome(task, run, fitted.model, X[test], y[test], fit_seconds)
+            outcome = _outcome(task, fitted.model, X[test], y[test], fit_seconds)
             line = {
                 "run": run,
                 **outcome,
@@ -58,9 +58,7 @@ def measure(
     return found
 
 
-def _outcome(
-    task: Task, run: int, model: Any, X: Array, y: Array, fit_seconds: float
-) -> results.Line:
+def _outcome(task: Task, model: Any, X: Array, y: Array, fit_seconds: float) -> results.Line:
     kind, k = task.measure.removesuffix(BY_VOTES), task.n_neighbors
     if kind != task.measure:
         model = model.by_votes()
@@ -73,9 +71,7 @@ def _outcome(
     predicted = np.asarray(model.predict(X, k))
     errors = int((predicted != y).sum())
     share = 100 * errors / len(y)
-    outcome: results.Line = {"value": share if kind == "error" else 100 - share, "errors": errors}
-    labels = results.packed(predicted, run)
-    return outcome | ({"predicted": labels} if labels else {})
+    return {"value": share if kind == "error" else 100 - share, "errors": errors}
 
 
 @contextmanager

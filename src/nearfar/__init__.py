@@ -19,7 +19,6 @@ except ModuleNotFoundError:  # a checkout that was never installed
     __version__ = "0.2.0.dev0"
 
 _HOME: dict[str, str] = {}
-_RENAMED = {"C_path": "max_margin_path", "CPath": "MaxMarginPath"}
 
 
 def _home() -> dict[str, str]:
@@ -40,14 +39,8 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         # `from nearfar import *` also works without the packages that read tables.
         return [each for each in __dir__() if find_spec("polars") or not _of_tables(each)]
-    if name in _RENAMED:
-        from nearfar.runtime.deprecation import renamed
-
-        return renamed(__name__, _RENAMED)(name)
     if name not in _home():
-        from nearfar.runtime.metric_learn_names import missing_name
-
-        raise missing_name(__name__, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _HOME[name] == __name__:
         return import_module(f"{__name__}.{name}")
     if _of_tables(name):

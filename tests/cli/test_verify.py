@@ -53,14 +53,6 @@ def test_the_same_pairs_again_are_not_tested_on_their_own_threshold(document):
     assert one == two
 
 
-def test_a_criterion_chooses_a_new_threshold(document):
-    halves()
-    first = document(*VERIFY, "first.csv")
-    second = document(*VERIFY, "second.csv", "--criterion", "fpr", "--max-fpr", 0.01)
-    assert second["chosen_here"]
-    assert second["threshold"] < first["threshold"]
-
-
 def test_the_file_keeps_what_it_had(document, run):
     run("learn", "rows.npy", "--label", "labels.npy", "--method", "lda", "--no-comparison")
     document("verify", "rows.safetensors", "rows.npy", "pairs.csv")
@@ -72,18 +64,6 @@ def test_a_given_threshold(run):
     run(*VERIFY, "asked.csv", "--threshold", 0.7, "--out", "out.csv")
     table = pl.read_csv("out.csv")
     assert ((table["distance"] <= 0.7) == table["same"]).all()
-
-
-@pytest.mark.parametrize("criterion", ["accuracy", "eer", "fpr"])
-def test_criteria(run, criterion):
-    result = run(*VERIFY, "pairs.csv", "--criterion", criterion, "--max-fpr", 0.05)
-    assert "AUC" in result.stdout
-    assert "These are the first 20" in result.stdout
-
-
-def test_an_unknown_criterion(run):
-    result = run(*VERIFY, "pairs.csv", "--criterion", "luck", code=2)
-    assert "'luck' is not one of 'accuracy', 'eer', 'fpr'" in result.stderr
 
 
 @pytest.mark.parametrize("threshold", ["nan", "-1", "inf"])
@@ -189,7 +169,6 @@ def test_targets_that_show_nothing(run, people, target):
         (["--target", "fmr<=1e-6"], "cannot be certified at 95 % confidence with 60 classes"),
         (["--target", "luck"], "target must be"),
         (["--target", "eer", "--threshold", 1], "Give only one of"),
-        (["--target", "eer", "--criterion", "eer"], "Give only one of"),
         (["--target", "eer", "--confidence", 1], "--confidence must be"),
         (["--target", "eer", "--prevalence", 0], "--prevalence must be"),
     ],

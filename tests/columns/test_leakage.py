@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearfar.columns.giveaways import giveaways
 from nearfar.columns.leakage import leaking_columns, leaking_numbers
 
 Y = np.arange(600) % 3
@@ -77,12 +76,6 @@ def test_numbers_to_predict(name):
 
 def test_few_rows_prove_nothing_of_numbers():
     assert leaking_numbers(np.arange(10.0)[:, None], np.arange(10.0), ["x"]) == []
-
-
-def test_the_old_name_is_deprecated():
-    X = np.arange(30.0)[:, None]
-    with pytest.warns(FutureWarning, match="leaking_columns"):
-        assert giveaways(X, np.repeat([0, 1], 15), ["paid_late"]) == ["paid_late"]
 
 
 def test_copies_of_rows_prove_nothing():

@@ -131,13 +131,6 @@ def test_methods_learn_from_what_there_is(supervision):
         assert "AutoMetric" in [method.name for method in methods]
 
 
-def test_old_names_of_the_baselines_still_work():
-    for old, new in (("Euclidean, as is", "unscaled"), ("Euclidean", "standardised")):
-        with pytest.warns(FutureWarning, match=rf"{old}' is now 'Euclidean \({new}\)'"):
-            methods = default_methods([old])
-        assert [method.name for method in methods] == [m.name for m in default_methods([])]
-
-
 def test_the_documentation_names_the_default_learners():
     page = (Path(__file__).parents[2] / "docs" / "reference" / "comparison.md").read_text()
     (line,) = (line for line in page.splitlines() if line.startswith("| learners |"))

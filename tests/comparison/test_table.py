@@ -66,22 +66,6 @@ def test_mapping_and_goals():
     assert found.by_goal("classification") is found.classification
 
 
-def test_old_names():
-    found = comparison()
-    with pytest.warns(FutureWarning, match=r"'Euclidean' is now 'Euclidean \(standardised\)'"):
-        assert found["Euclidean"] is found["Euclidean (standardised)"]
-    result = found["LDA"]
-    for old, values, measure in (
-        ("average_precision", result.losses, "map_at_r"),
-        ("maps_at_r", result.fold_losses, "map_at_r"),
-        ("triplet_accuracies", result.fold_losses, "triplet_accuracy"),
-    ):
-        with pytest.warns(FutureWarning, match=f"{old} is now 1 - "):
-            np.testing.assert_array_equal(getattr(result, old), 1 - values[measure])
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
-        result.other  # noqa: B018
-
-
 def test_json_and_pandas():
     found = comparison(other="failed: too hot")
     document = json.loads(json.dumps(found.to_dict()))

@@ -33,8 +33,10 @@ OTHER_NAMES = {
     "scikit-learn": "svm SVC set_score_request",
     "skrub": "TableVectorizer",
     "metric-learn": (
-        "_Supervised balance_param sparsity_param output_iter k_genuine k_impostor pairs_valid "
-        "y_valid"
+        "A_ ITML_Supervised LSML_Supervised MMC_Supervised RCA_Supervised SCML SCML_Supervised "
+        "SDML SDML_Supervised _Supervised balance_param calibrate_threshold calibration_params "
+        "converged_ embedding_type get_mahalanobis_matrix k_genuine k_impostor output_iter "
+        "pair_score pairs_valid preprocessor_ regularization sparsity_param y_valid"
     ),
     "settings of vector stores": (
         "vector_cosine_ops vector_ip_ops vector_l2_ops array_cosine_distance array_distance "

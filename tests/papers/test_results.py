@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -53,20 +52,7 @@ def test_runs_are_read_with_their_settings(folder):
     assert results.is_current(line, results.described(TASK))
 
 
-def test_predicted_labels_give_the_errors(folder):
-    line = next(results.read(folder))
-    _, y, _, test = TASK.rows(0)
-    assert (results.unpacked(line["predicted"]) != y[test]).sum() == line["errors"]
-
-
-def test_labels_are_kept_for_early_runs_of_few_rows_only():
-    few, many = np.arange(200), np.zeros(2001, dtype=int)
-    np.testing.assert_array_equal(results.unpacked(results.packed(few, 9)), few)
-    assert results.packed(few, 10) is None
-    assert results.packed(many, 0) is None
-
-
-@pytest.mark.parametrize("cut", [1, 30, 200])
+@pytest.mark.parametrize("cut", [1, 30, 100])
 def test_a_line_that_was_cut_off_loses_that_line_only(folder, cut):
     (path,) = folder.glob("*/*.jsonl")
     path.write_text(path.read_text()[:-cut])

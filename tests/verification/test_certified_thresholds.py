@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
-from nearfar import Metric, Pairs, verification
+from nearfar import Metric, Pairs
 from nearfar.verification import (
     Bound,
     Costs,
@@ -235,17 +235,6 @@ def test_no_threshold_costs_less(prior):
     assert found.estimate == pytest.approx(float(cost(found.threshold)))
     assert found.estimate <= min(others) + 1e-12
     assert found.interval[0] <= found.threshold <= found.interval[1]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("Evidence", PairEvidence), ("TargetNotShownError", TargetNotCertifiedError)],
-)
-def test_old_names_warn(old, new):
-    with pytest.warns(FutureWarning, match=f"{old} is now nearfar.verification.{new.__name__}"):
-        assert getattr(verification, old) is new
-    with pytest.raises(AttributeError, match="no attribute 'Shown'"):
-        _ = verification.Shown
 
 
 def test_a_precision_of_unlabelled_pairs_needs_no_prevalence():

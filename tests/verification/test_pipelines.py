@@ -149,9 +149,7 @@ def test_a_table_with_text():
 
 
 def test_texts():
-    verifier = PairVerifier(
-        make_pipeline(words(), RCA()), criterion="eer", calibration=0.5, random_state=0
-    )
+    verifier = PairVerifier(make_pipeline(words(), RCA()), calibration=0.5, random_state=0)
     names = FRAME["name"].tolist()
     assert verifier.fit(names, PERSON).score(names, every_pair(PERSON)) > 0.9
 

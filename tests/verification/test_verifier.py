@@ -1,4 +1,4 @@
-"""`PairVerifier`: each criterion does what it says, on pairs that were not used to learn."""
+"""`PairVerifier`: thresholds and probabilities on pairs that were not used to learn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import fbeta_score
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -25,8 +24,7 @@ from nearfar import (
     Triplets,
 )
 from nearfar.constraints import Chunklets
-from nearfar.evaluate import verification_curve
-from nearfar.verification import TargetNotCertifiedError, threshold_on
+from nearfar.verification import TargetNotCertifiedError
 from nearfar.verification.calibration_split import split_labels, split_pairs
 from verification.populations import all_pairs, population
 
@@ -35,10 +33,9 @@ PAIRS = RandomPairs(600)(X, Y, np.random.RandomState(0))
 UNSEEN = RandomPairs(600)(X, Y, np.random.RandomState(1))
 
 
-@pytest.mark.parametrize("criterion", ["margin", "accuracy", "eer", "fbeta"])
 @pytest.mark.parametrize("y", [PAIRS, Y, PAIRS.over(len(X))], ids=["pairs", "labels", "over"])
-def test_tells_pairs_apart(criterion, y):
-    verifier = PairVerifier(criterion=criterion, random_state=0).fit(X, y)
+def test_tells_pairs_apart(y):
+    verifier = PairVerifier(random_state=0).fit(X, y)
     same = verifier.predict(X, UNSEEN)
     assert verifier.score(X, UNSEEN) == np.mean(same == UNSEEN.similar)
     assert same.dtype == bool
@@ -56,34 +53,6 @@ def test_any_learner(learner):
     assert verifier.score(X, UNSEEN) == np.mean(same == UNSEEN.similar)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.1])
-def test_fixed_false_positive_rate(share):
-    verifier = PairVerifier(criterion="fpr", max_fpr=share, random_state=0).fit(X, PAIRS)
-    curve = verifier.curve_
-    at = np.searchsorted(curve.thresholds, verifier.threshold_)
-    assert curve.false_positive_rate[at] <= share
-    if at + 1 < len(curve.thresholds):
-        assert curve.false_positive_rate[at + 1] > share
-    unseen = verifier.predict(X, UNSEEN.take(~UNSEEN.similar))
-    assert unseen.mean() <= share + 0.05
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
-def test_fixed_true_positive_rate(share):
-    metric = Metric.identity(X.shape[1])
-    curve = verification_curve(metric, X, PAIRS)
-    distances = metric.pair_distances(X, PAIRS)
-    verifier = PairVerifier(metric=metric, criterion="tpr", min_tpr=share).fit(X, PAIRS)
-    chosen = verifier.threshold_
-    allowed = [
-        np.mean(distances[~PAIRS.similar] > t)
-        for t in curve.thresholds
-        if np.mean(distances[PAIRS.similar] <= t) >= share
-    ]
-    assert np.mean(distances[PAIRS.similar] <= chosen) >= share
-    assert np.mean(distances[~PAIRS.similar] > chosen) == max(allowed)
-
-
 def test_a_threshold_of_ones_own():
     verifier = PairVerifier(random_state=0)
     with pytest.raises(NotFittedError):
@@ -92,23 +61,6 @@ def test_a_threshold_of_ones_own():
     for threshold in (-np.inf, 0.0, np.median(distances), np.inf):
         verifier.threshold_ = threshold
         np.testing.assert_array_equal(verifier.predict(X, UNSEEN), distances <= threshold)
-
-
-LINE = np.arange(0.0, 11.0)[:, None]
-ON_LINE = Pairs([[0, i] for i in range(1, 11)], np.arange(10) % 2 == 0)
-"""Pairs at the distances 1 to 10, the odd ones similar."""
-
-
-@pytest.mark.parametrize("rate", np.arange(0, 11) / 10)
-def test_a_rate_that_pairs_have_exactly_is_not_lost_to_rounding(rate):
-    # As shares, 1 - rate and k / 5 are rounded differently.
-    k = round(5 * rate, 9)
-    by_fpr = PairVerifier(metric=Metric.identity(1), criterion="fpr", max_fpr=1 - rate)
-    by_tpr = PairVerifier(metric=Metric.identity(1), criterion="tpr", min_tpr=1 - (1 - rate))
-    wrong = int(np.floor(5 - k))
-    assert by_fpr.fit(LINE, ON_LINE).threshold_ == min(10, 2 * wrong + 1)
-    needed = int(np.ceil(k))
-    assert by_tpr.fit(LINE, ON_LINE).threshold_ == (2 * needed - 1 if needed else -np.inf)
 
 
 def test_calibrates_a_given_metric_on_all_pairs():
@@ -128,8 +80,7 @@ def test_calibrates_a_given_metric_on_all_pairs_of_labels():
     rows = np.arange(0, len(X), 3)
     metric = Metric.identity(X.shape[1])
     by_labels, by_pairs = (
-        PairVerifier(metric=metric, criterion="eer").fit(X[rows], y)
-        for y in (Y[rows], all_pairs(Y[rows]))
+        PairVerifier(metric=metric).fit(X[rows], y) for y in (Y[rows], all_pairs(Y[rows]))
     )
     assert by_labels.threshold_ == by_pairs.threshold_
     np.testing.assert_array_equal(
@@ -153,45 +104,8 @@ def test_a_metric_or_a_learner():
     metric = Metric.identity(X.shape[1])
     with pytest.raises(ValueError, match="a learner or a metric, not both"):
         PairVerifier(RCA(), metric=metric).fit(X, PAIRS)
-    with pytest.raises(ValueError, match="A metric learns no threshold"):
-        PairVerifier(metric=metric, criterion="margin").fit(X, PAIRS)
     with pytest.raises(ValueError, match="metric must be None or a Metric, such as"):
         PairVerifier(metric=RCA().fit(X, Y)).fit(X, PAIRS)
-
-
-def test_beta_of_zero_is_precision_and_finds_as_many_as_it_can():
-    similar = np.array([True, True, False, True, True, False])
-    pairs = Pairs([[0, i] for i in range(1, 7)], similar)
-    verifier = PairVerifier(metric=Metric.identity(1), criterion="fbeta", beta=0.0)
-    assert verifier.fit(LINE, pairs).threshold_ == 2.0
-    # Where the nearest pair is dissimilar, 5 of 7 is better than 1 of 2 or all of them.
-    similar = np.array([False, True, True, True, True, True, False])
-    pairs = Pairs([[0, i] for i in range(1, 8)], similar)
-    assert verifier.fit(LINE, pairs).threshold_ == 6.0
-
-
-@pytest.mark.parametrize("beta", [0.0, 0.25, 1.0, 4.0])
-def test_f_beta_is_the_largest(beta):
-    metric = Metric.identity(X.shape[1])
-    curve = verification_curve(metric, X, PAIRS)
-    distances = metric.pair_distances(X, PAIRS)
-    chosen = threshold_on(curve, PAIRS, "fbeta", 0.0, beta)
-    called_similar = distances <= np.append(curve.thresholds, chosen)[:, np.newaxis]
-    hits = (called_similar & PAIRS.similar).sum(axis=1)
-    false_matches = (called_similar & ~PAIRS.similar).sum(axis=1)
-    misses = PAIRS.similar.sum() - hits
-    weighted = (1 + beta**2) * hits
-    scores = weighted / np.maximum(weighted + beta**2 * misses + false_matches, 1e-300)
-    assert scores[-1] == pytest.approx(scores.max())
-    chosen_score = fbeta_score(PAIRS.similar, called_similar[-1], beta=beta)
-    assert scores[-1] == pytest.approx(chosen_score)
-
-
-def test_the_margins_own_threshold():
-    verifier = PairVerifier(criterion="margin", random_state=0).fit(X, PAIRS)
-    assert verifier.threshold_ == pytest.approx(np.sqrt(verifier.learner_.threshold_))
-    with pytest.raises(ValueError, match="learns no threshold"):
-        PairVerifier(BoostMetric(max_iter=3), criterion="margin").fit(X, PAIRS)
 
 
 def test_probabilities_fall_with_distance_and_are_calibrated():
@@ -253,17 +167,12 @@ def test_labels_are_scored_by_balanced_pairs():
 @pytest.mark.parametrize(
     ("parameters", "y", "message"),
     [
-        ({"criterion": "roc"}, PAIRS, "criterion must be"),
-        ({"max_fpr": 1.5}, PAIRS, "max_fpr"),
         ({"calibration": -0.1}, PAIRS, "calibration"),
-        ({"beta": -1.0}, PAIRS, "beta"),
-        ({"min_tpr": 1.5}, PAIRS, "min_tpr"),
         ({}, Triplets([[0, 1, 2]]), "do not say which pairs are"),
         ({}, Chunklets.from_labels(Y), "do not say which pairs are"),
         ({}, Pairs([[0, 1], [1, 2], [2, 3]], [True] * 3), "too few pairs"),
         ({}, Y[:100], "inconsistent numbers"),
         ({"calibration": 1.0}, PAIRS, "calibration"),
-        ({"max_fpr": "a"}, PAIRS, "max_fpr"),
         ({}, np.repeat(np.arange(89), 2), "too few rows"),
         ({"target": "luck"}, PAIRS, "target must be"),
         ({"confidence": 0.5}, PAIRS, "confidence must be"),
@@ -360,7 +269,7 @@ def test_probabilities_never_rise_even_if_the_metric_misleads():
     pairs = RandomPairs(2000)(X, rng.integers(5, size=200), np.random.RandomState(0))
     distances = np.abs(X[pairs.index[:, 0], 0] - X[pairs.index[:, 1], 0])
     far_is_same = Pairs(pairs.index, distances > np.median(distances))
-    verifier = PairVerifier(InverseCovariance(), criterion="eer", random_state=0)
+    verifier = PairVerifier(InverseCovariance(), random_state=0)
     probability = verifier.fit(X, far_is_same).predict_proba(X, far_is_same)
     assert (np.diff(probability[np.argsort(distances)]) <= 1e-12).all()
     assert probability == pytest.approx(0.5, abs=0.05)

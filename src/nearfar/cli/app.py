@@ -140,7 +140,7 @@ OPTION_GROUPS = {
     "Questions": "kind random-share person pictures vectors ask questions",
     "Method": "method metric distance scale set max-iter goal side score adapter how candidates "
     "with",
-    "Decision": "threshold criterion max-fpr target confidence prevalence level",
+    "Decision": "threshold target confidence prevalence level",
     "Testing and time": "budget checkpoint folds neighbors split seed classifiers "
     "only-if-significant comparison leave-out-learned",
     "Input and output": "out to rows row queries as-vector documents results index dialect table "

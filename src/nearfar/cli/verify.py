@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,14 +22,6 @@ from nearfar.workflow.decisions import Decisions, decide_pairs
 _PAIRS_SHOWN = 20
 
 
-class Criterion(StrEnum):
-    """What a threshold is chosen for."""
-
-    accuracy = "accuracy"
-    eer = "eer"
-    fpr = "fpr"
-
-
 @command
 def verify(
     metric: options.MetricPath,
@@ -41,16 +32,6 @@ def verify(
     threshold: Annotated[
         float | None, typer.Option(help="Largest distance of rows that are the same.")
     ] = None,
-    criterion: Annotated[
-        Criterion | None,
-        typer.Option(
-            help="Choose a new threshold by this, if pairs say whether they are similar "
-            "[default: accuracy, if the metric file has no threshold]."
-        ),
-    ] = None,
-    max_fpr: Annotated[
-        float, typer.Option(min=0, max=1, help="Largest false positive rate, for fpr.")
-    ] = 0.01,
     target: Annotated[
         str | None,
         typer.Option(
@@ -94,10 +75,17 @@ def verify(
         together = copies_together(together)
         assert isinstance(together.supervision, Pairs)
         known = together.supervision
-    choice: Any = {"criterion": criterion and criterion.value, "max_fpr": max_fpr}
-    choice |= {"target": target, "confidence": confidence, "prevalence": prevalence}
-    choice |= {"threshold": threshold, "name": str(pairs)}
-    decisions = decide_pairs(metric, rows, index, known, **choice)
+    decisions = decide_pairs(
+        metric,
+        rows,
+        index,
+        known,
+        threshold=threshold,
+        target=target,
+        confidence=confidence,
+        prevalence=prevalence,
+        name=str(pairs),
+    )
     if save_as is not None:
         write_table(decisions.table, save_as)
     if json:

@@ -29,7 +29,6 @@ from nearfar.comparison.method_results import MethodResult
 from nearfar.comparison.runner import compare
 from nearfar.comparison.table import Comparison
 from nearfar.comparison.verdict import Category, Verdict
-from nearfar.runtime.deprecation import renamed
 
 __all__ = [
     "Category",
@@ -43,5 +42,3 @@ __all__ = [
     "default_methods",
     "learned_method",
 ]
-
-__getattr__ = renamed(__name__, {"learners": "nearfar.learners.base.known_learners"})

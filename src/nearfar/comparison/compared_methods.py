@@ -36,7 +36,6 @@ ALL = "all"
 """Names every learner that learns from the supervision."""
 
 UNSCALED, STANDARDISED, COSINE = "Euclidean (unscaled)", "Euclidean (standardised)", "cosine"
-_OLD_NAMES = {"Euclidean, as is": UNSCALED, "Euclidean": STANDARDISED}
 
 _COMPARED = sorted(
     (cls for cls in known_learners().values() if cls.compare_order is not None),
@@ -247,7 +246,7 @@ def _named_estimators(
             name, estimator = type(item).__name__, item
         elif item in known:
             name, estimator = item, known[item]
-        elif current_name(item).lower() in (name.lower() for name in plain):
+        elif item.lower() in (name.lower() for name in plain):
             continue
         else:
             names = ", ".join([*known, *plain])
@@ -258,21 +257,6 @@ def _named_estimators(
             kinds_text, kind = ", ".join(known_from), _NAMES.get(supervision, supervision)
             raise ValueError(f"{name} does not learn from {kind}, but from {kinds_text}.")
         yield name, estimator
-
-
-def current_name(name: str) -> str:
-    """Return the name of a method, given that or the name it had before.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.compared_methods import current_name
-    >>> current_name("LDA")
-    'LDA'
-    """
-    if name not in _OLD_NAMES:
-        return name
-    warnings.warn(f"{name!r} is now {_OLD_NAMES[name]!r}.", FutureWarning, stacklevel=3)
-    return _OLD_NAMES[name]
 
 
 def _learns_from(estimator: Estimator) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -15,11 +14,6 @@ from nearfar.comparison.splits import Cell, Splits
 from nearfar.typing import Vector
 
 NO_TIME = "no time left"
-_OLD_NAMES = {
-    "average_precision": ("losses", "map_at_r"),
-    "maps_at_r": ("fold_losses", "map_at_r"),
-    "triplet_accuracies": ("fold_losses", "triplet_accuracy"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,14 +164,6 @@ class MethodResult:
     def map_at_r(self) -> float:
         """Mean MAP@R over the folds that have rows to rank."""
         return 1.0 - self.loss("map_at_r")
-
-    def __getattr__(self, name: str) -> Vector:
-        if name not in _OLD_NAMES:
-            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-        values, measure = _OLD_NAMES[name]
-        new = f'1 - {values}["{measure}"]'
-        warnings.warn(f"{name} is now {new}.", FutureWarning, stacklevel=2)
-        return np.asarray(1.0 - getattr(self, values)[measure])
 
     @property
     def n_train(self) -> float:

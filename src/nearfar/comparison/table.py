@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.comparison.compared_methods import current_name
 from nearfar.comparison.goal_verdict import GoalComparison
 from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
 from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
@@ -165,8 +164,7 @@ class Comparison(ResultsTable[MethodResult]):
                 goal.cases = "rows"
 
     def __getitem__(self, name: str) -> MethodResult:
-        results = {result.name: result for result in self.results}
-        return results[name if name in results else current_name(name)]
+        return {result.name: result for result in self.results}[name]
 
     def __iter__(self) -> Iterator[str]:
         return (result.name for result in self.results)

@@ -2,7 +2,6 @@
 
 from nearfar.constraints.base import Constraints, ConstraintsOver
 from nearfar.constraints.chunklets import Chunklets
-from nearfar.constraints.conversion import INSTEAD as _INSTEAD
 from nearfar.constraints.copies import Copies, keep_copies_together
 from nearfar.constraints.from_labels import (
     AllTriplets,
@@ -25,7 +24,6 @@ from nearfar.constraints.supervision import (
 )
 from nearfar.constraints.supervision_kinds import LabelSupervision
 from nearfar.constraints.triplets import Triplets
-from nearfar.runtime.deprecation import renamed
 
 __all__ = [
     "AllTriplets",
@@ -52,7 +50,3 @@ __all__ = [
     "mining_reports",
     "unwrapped",
 ]
-
-__getattr__ = renamed(
-    __name__, {name: f"nearfar.constraints.conversion.{name}" for name in _INSTEAD}, _INSTEAD
-)

@@ -57,7 +57,6 @@ TRUSTED_TYPES = [
     "nearfar.learners.scaler.Scaler",
     "nearfar.learners.selection.auto.AutoMetric",
     "nearfar.learners.selection.auto_problem.Blend",
-    "nearfar.learners.selection.auto_problem.BlendWeights",
     "nearfar.learners.selection.choice.Shrinkage",
     "nearfar.learners.selection.expectation.Expected",
     "nearfar.losses.loss.Exponential",

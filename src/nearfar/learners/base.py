@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,12 +53,6 @@ from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import naming_remedies, refuse_masked
 from nearfar.rows import as_rows
 from nearfar.runtime.history import History, Iteration
-from nearfar.runtime.metric_learn_names import (
-    METHODS,
-    missing_attribute,
-    missing_parameter,
-    unknown_fit_parameter,
-)
 from nearfar.runtime.parameters import ParameterRule, check_parameters
 from nearfar.runtime.progress import (
     CallbackSupportMixin,
@@ -162,27 +156,9 @@ class MetricLearner(
     _checked = fitting.check
     score = score
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            if name in METHODS:
-                raise missing_attribute(self, name)
-            # The attribute's own error, which may say more than that there is none.
-            return object.__getattribute__(self, name)
-
     @abstractmethod
     def _build_problem(self, data: FitInput) -> Problem:
         """Build the learner's problem."""
-
-    def set_params(self, **params: object) -> Self:
-        """Set parameters of this estimator; returns it."""
-        try:
-            return super().set_params(**params)
-        except ValueError:
-            hint = missing_parameter(self, params, self._defaults)
-            if hint:
-                raise ValueError(hint) from None
-            raise
 
     def _check_parameters(self) -> None:
         """Raise ValueError for parameters that make no sense; defaults do."""
@@ -259,7 +235,6 @@ class MetricLearner(
         y: object = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        **unknown: Never,
     ) -> Self:
         """Learn a metric.
 
@@ -285,8 +260,6 @@ class MetricLearner(
         -------
         self
         """
-        for name in unknown:
-            raise unknown_fit_parameter(self, name)
         self._check_parameters()
         showing = shown_if(self.verbose > 0, type(self).__name__)
         with fitting.restore_on_error(self, X), limited_threads(self.n_jobs), showing:

@@ -20,7 +20,6 @@ from typing import Any, Literal, TypeVar, dataclass_transform
 
 from nearfar.learners.selection.held_out import Validation as Validation
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.metric_learn_names import with_hints
 from nearfar.runtime.parameters import (
     ParameterRule,
     boolean,
@@ -174,7 +173,6 @@ def learner(cls: C) -> C:
     for base in reversed(estimator.__mro__):
         rules |= vars(base).get("parameter_rules", {})
     estimator._defaults, estimator._rules = defaults, rules
-    estimator.__init__ = with_hints(estimator.__init__, defaults)
     if estimator.__doc__ and "\n" in estimator.__doc__:
         # Python 3.13 and later have removed the indentation already.
         estimator.__doc__ = _documented(inspect.cleandoc(estimator.__doc__), defaults)

@@ -35,7 +35,6 @@ from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.linear_algebra import by_spread, determined, product
 from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.metric_learn_names import MetricLearnNames
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 HUB_FILE = "metric.safetensors"
@@ -45,7 +44,7 @@ MAX_FILE_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Metric(MetricLearnNames):
+class Metric:
     """A Mahalanobis metric: Euclidean distance after the linear map L.
 
     Parameters

@@ -13,7 +13,6 @@ from nearfar.plots.features import column_curve, importances
 from nearfar.plots.fits import accuracy_by_rank, eigenvalues, iterations, spectra
 from nearfar.plots.neighbors import neighbor_lines, neighbor_pictures
 from nearfar.plots.scatters import before_and_after, projections
-from nearfar.runtime.deprecation import renamed
 
 __all__ = [
     "accuracy_by_rank",
@@ -31,5 +30,3 @@ __all__ = [
     "roc",
     "spectra",
 ]
-
-__getattr__ = renamed(__name__, {"rounds": "iterations"})

@@ -458,10 +458,8 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
             state = json.loads(file.metadata["state"])
             provenance = Provenance.read(file.metadata)
         try:
-            parameters, chosen = state["parameters"], state["chosen"]
-            if parameters.pop("groups", "query") == "document":  # a file of version 0.1
-                parameters["answers"] = "unseen"
-            adapter = cls(**parameters)
+            chosen = state["chosen"]
+            adapter = cls(**state["parameters"])
             adapter._check_parameters()
             for part in ("seen", "unseen"):
                 chosen[part] = HeldOut(**chosen[part]) if chosen.get(part) else None

@@ -6,23 +6,16 @@ certified_thresholds   thresholds that are certified to meet a target
 operating_point        a threshold, and its error rates
 evidence               error rates by class
 calibration_split      pairs to learn from, and pairs to calibrate on
-criteria               thresholds without a certificate
 """
 
-from nearfar.runtime.deprecation import renamed
 from nearfar.verification.certified_thresholds import (
     TargetNotCertifiedError,
     choose_threshold,
 )
-from nearfar.verification.criteria import held_out_decisions, threshold_on
 from nearfar.verification.evidence import PairEvidence, UnlabelledPairs, joined_classes
 from nearfar.verification.operating_point import OperatingPoint, at_threshold
 from nearfar.verification.targets import Bound, Costs, EqualErrors, parse_target
 from nearfar.verification.verifier import PairVerifier
-
-__getattr__ = renamed(
-    __name__, {"Evidence": "PairEvidence", "TargetNotShownError": "TargetNotCertifiedError"}
-)
 
 __all__ = [
     "Bound",
@@ -35,8 +28,6 @@ __all__ = [
     "UnlabelledPairs",
     "at_threshold",
     "choose_threshold",
-    "held_out_decisions",
     "joined_classes",
     "parse_target",
-    "threshold_on",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,6 @@ from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.signed_form import as_metric
 from nearfar.numerics.missing import at_rows, labelled_rows, naming_remedies, refuse_masked
-from nearfar.runtime.metric_learn_names import with_hints
 from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
 from nearfar.typing import Array, Floats, Vector
 from nearfar.verification.calibration_split import (
@@ -46,11 +45,8 @@ from nearfar.verification.calibration_split import (
     split_pairs,
 )
 from nearfar.verification.certified_thresholds import choose_threshold
-from nearfar.verification.criteria import threshold_on
 from nearfar.verification.evidence import PairEvidence
 from nearfar.verification.targets import parse_target
-
-Criterion = Literal["margin", "accuracy", "eer", "fpr", "tpr", "fbeta"]
 
 
 class PairVerifier(BaseEstimator):
@@ -73,29 +69,15 @@ class PairVerifier(BaseEstimator):
     metric : Metric, optional
         A metric to calibrate, in place of a learner. The pairs should be others than those that it
         was learned from.
-    criterion : {"margin", "accuracy", "eer", "fpr", "tpr", "fbeta"}, default="accuracy"
-        How to choose the threshold:
-
-        - "accuracy": largest share of pairs classified correctly;
-        - "eer": equal false positive and false negative rates;
-        - "fpr": largest true positive rate with a false positive rate of at most `max_fpr`;
-        - "tpr": smallest false positive rate with a true positive rate of at least `min_tpr`;
-        - "fbeta": largest F-beta score;
-        - "margin": the threshold that the learner learned (`MaxMarginMetric`).
-    max_fpr : float, default=0.01
-        Share of dissimilar pairs that may be called the same, for "fpr".
-    min_tpr : float, default=0.9
-        Share of similar pairs that must be called the same, for "tpr".
-    beta : float, default=1.0
-        Weight of recall relative to precision, for "fbeta"; 0 is precision alone.
     calibration : float, default=0.25
         Share of the classes, rows or pairs used to choose the threshold.
     n_pairs : int, optional
         Number of pairs to draw from labels; by default ten per row, and at least 2,000.
     target : str, dict or None, default=None
-        What to certify, instead of `criterion`: "precision>=0.99", "fmr<=1e-3" (false match rate)
-        or "recall>=0.9"; or what to choose: "eer", or costs such as {"false_match": 10,
-        "false_non_match": 1, "prior": 0.01}.
+        What to certify: "precision>=0.99", "fmr<=1e-3" (false match rate) or "recall>=0.9"; or
+        what to choose: "eer" (equal error rates), or costs such as {"false_match": 10,
+        "false_non_match": 1, "prior": 0.01}. Without a target, the threshold classifies the largest
+        share of the calibration pairs correctly, and promises nothing for other pairs.
     confidence : float, default=0.95
         Confidence with which the target is certified, and of `threshold_interval_`.
     prevalence : float, optional
@@ -171,16 +153,11 @@ class PairVerifier(BaseEstimator):
     array([ True, False])
     """
 
-    @with_hints
     def __init__(
         self,
         learner: MetricLearner | Pipeline | None = None,
         *,
         metric: Metric | None = None,
-        criterion: Criterion = "accuracy",
-        max_fpr: float = 0.01,
-        min_tpr: float = 0.9,
-        beta: float = 1.0,
         calibration: float = 0.25,
         n_pairs: int | None = None,
         target: str | Mapping[str, float] | None = None,
@@ -191,10 +168,6 @@ class PairVerifier(BaseEstimator):
     ) -> None:
         self.learner = learner
         self.metric = metric
-        self.criterion = criterion
-        self.max_fpr = max_fpr
-        self.min_tpr = min_tpr
-        self.beta = beta
         self.calibration = calibration
         self.n_pairs = n_pairs
         self.target = target
@@ -242,7 +215,7 @@ class PairVerifier(BaseEstimator):
         self.curve_ = verification_curve(self.metric_, points, held_out)
         self.prevalence_ = evidence.prevalence if self.prevalence is None else self.prevalence
         if target is None:
-            self.threshold_ = self._threshold(points, held_out)
+            self.threshold_ = verification(self.metric_, points, held_out).accuracy_threshold
         else:
             point = choose_threshold(
                 evidence, target, confidence=self.confidence, prevalence=self.prevalence_
@@ -325,12 +298,8 @@ class PairVerifier(BaseEstimator):
 
     def _check_parameters(self) -> None:
         rules = {
-            "criterion": choice(*get_args(Criterion)),
             "metric": optional(instance(Metric, "a Metric, such as the metric_ of a learner")),
-            "max_fpr": number(at_least=0.0, at_most=1.0),
-            "min_tpr": number(at_least=0.0, at_most=1.0),
             "calibration": number(above=0.0, below=1.0),
-            "beta": number(at_least=0.0),
             "confidence": number(above=0.5, below=1.0),
             "prevalence": optional(number(above=0.0, below=1.0)),
             "split": optional(choice("classes", "rows")),
@@ -340,8 +309,6 @@ class PairVerifier(BaseEstimator):
             learner_of(self.learner)
         if self.metric is not None and self.learner is not None:
             raise ValueError("Give a learner or a metric, not both.")
-        if self.metric is not None and self.criterion == "margin" and self.target is None:
-            raise ValueError("A metric learns no threshold; choose another criterion.")
 
     def _split(
         self, X: Floats, y: object, rng: np.random.RandomState
@@ -390,23 +357,6 @@ class PairVerifier(BaseEstimator):
             if "validation" in learner.get_params():
                 learner.set_params(validation="classes")
         return fit_pipeline(estimator, _safe_indexing(X, rows), y, labels=known)
-
-    def _threshold(self, X: Floats, held_out: Pairs) -> float:
-        if self.criterion == "margin":
-            learner = learner_of(self.learner_)
-            squared = getattr(learner, "threshold_", None)
-            if squared is None:
-                raise ValueError(
-                    f"{type(learner).__name__} learns no threshold; choose another criterion."
-                )
-            return float(np.sqrt(squared)) if squared > 0 else -np.inf
-        if self.criterion in ("accuracy", "eer"):
-            return float(
-                getattr(verification(self.metric_, X, held_out), f"{self.criterion}_threshold")
-            )
-        return threshold_on(
-            self.curve_, held_out, self.criterion, self.max_fpr, self.beta, self.min_tpr
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 
 from nearfar.comparison.comparison_checkpoint import digest
 from nearfar.constraints import Pairs
-from nearfar.evaluate import Verification, verification, verification_curve
+from nearfar.constraints.folds import group_splitter
+from nearfar.evaluate import Verification, verification
 from nearfar.metrics.learned_from import (
     MANY_LEARNED_FROM,
     Threshold,
@@ -30,14 +30,12 @@ from nearfar.verification import (
     OperatingPoint,
     PairEvidence,
     choose_threshold,
-    held_out_decisions,
     joined_classes,
     parse_target,
-    threshold_on,
 )
 
-Criterion = Literal["accuracy", "eer", "fpr"]
-CRITERIA = ("accuracy", "eer", "fpr")
+ACCURACY = "accuracy"
+"""What a threshold without a target is chosen for, as metric files call it."""
 
 # A threshold that finds fewer of the similar pairs is hardly of use, and that is said.
 _LOW_RECALL = 0.2
@@ -57,8 +55,8 @@ class Decisions:
     scores : Verification or None
         Of pairs that say whether they are similar.
     accuracy : float or None
-        Share of right decisions. If the threshold was chosen here by a criterion, each pair is
-        decided by one that was chosen on others; None if there are too few pairs for that.
+        Share of right decisions. If the threshold was chosen here without a target, each pair
+        is decided by one that was chosen on others; None if there are too few pairs for that.
     point : OperatingPoint or None
         Error rates of a threshold that was chosen for a target.
     """
@@ -113,8 +111,6 @@ def decide_pairs(
     pairs: Pairs | None,
     *,
     threshold: float | None = None,
-    criterion: Criterion | None = None,
-    max_fpr: float = 0.01,
     target: str | None = None,
     confidence: float = 0.95,
     prevalence: float | None = None,
@@ -131,16 +127,15 @@ def decide_pairs(
     index : array of int of shape (n_pairs, 2)
     pairs : Pairs or None
         The same pairs with what is known of them.
-    threshold, criterion, max_fpr, target, confidence, prevalence
+    threshold, target, confidence, prevalence
         What a threshold is, or how it is chosen. By default, that of the file, or one for
         accuracy.
     name : str
         What messages call the pairs.
     """
     if target is not None:
-        if threshold is not None or criterion is not None:
-            others = f"{option('threshold')} and {option('criterion')}"
-            raise ValueError(f"Give only one of {option('target')}, {others}.")
+        if threshold is not None:
+            raise ValueError(f"Give only one of {option('target')} and {option('threshold')}.")
         if pairs is None:
             needs = f"{option('target')} needs pairs with a column 'similar'"
             raise ValueError(f"{needs}; {name} has none.")
@@ -165,7 +160,7 @@ def decide_pairs(
     point, held_out, chosen_here = None, None, False
     stored = stored_threshold(path)
     # A threshold that was chosen on these very pairs is chosen again, to test it on others.
-    again = stored is not None and stored.criterion in CRITERIA and stored.pairs == identity
+    again = stored is not None and stored.criterion == ACCURACY and stored.pairs == identity
     if threshold is not None:
         used = Threshold(threshold)
     elif target is not None and pairs is not None:
@@ -176,9 +171,10 @@ def decide_pairs(
         aim = parse_target(target)
         point = choose_threshold(evidence, aim, confidence=confidence, prevalence=prevalence)
         used, chosen_here = Threshold(point.threshold, str(aim), identity), True
-    elif pairs is not None and (stored is None or criterion is not None or again):
-        value, held_out = _choose(metric, rows.X, pairs, criterion or "accuracy", max_fpr)
-        used, chosen_here = Threshold(value, criterion or "accuracy", identity), True
+    elif pairs is not None and (stored is None or again):
+        value = verification(metric, rows.X, pairs).accuracy_threshold
+        used, chosen_here = Threshold(value, ACCURACY, identity), True
+        held_out = held_out_decisions(metric, rows.X, pairs)
     elif stored is None:
         missing = f"{name} has no column 'similar', and {path} no threshold"
         raise ValueError(f"{missing}; give {option('threshold')}.")
@@ -213,15 +209,25 @@ def decide_pairs(
     return Decisions(used, table, chosen_here, saved, scores, accuracy, point)
 
 
-def _choose(
-    metric: Metric, X: Floats, pairs: Pairs, criterion: Criterion, max_fpr: float
-) -> tuple[float, NDArray[np.bool_] | None]:
-    """Choose a threshold on all pairs, and decide each by one that was chosen on others."""
+def held_out_decisions(
+    metric: Metric, X: Floats, pairs: Pairs, n_folds: int = 5
+) -> NDArray[np.bool_] | None:
+    """Tell which pairs are the same, each by the most accurate threshold for other pairs.
 
-    def choose(some: Pairs) -> float:
-        if criterion == "fpr":
-            return threshold_on(verification_curve(metric, X, some), some, "fpr", max_fpr, 1.0)
-        scores = verification(metric, X, some)
-        return scores.eer_threshold if criterion == "eer" else scores.accuracy_threshold
-
-    return choose(pairs), held_out_decisions(metric, X, pairs, choose)
+    Pairs that share rows stay together where they can, as in `Pairs.folds`. Return None if there
+    are too few pairs to split.
+    """
+    groups = pairs.groups(n_folds)
+    n_groups = len(np.unique(groups))
+    n_folds = min(n_folds, int(pairs.similar.sum()), int((~pairs.similar).sum()), n_groups)
+    if n_folds < 2:
+        return None
+    distances = metric.pair_distances(X, pairs)
+    same = np.zeros(len(pairs), dtype=np.bool_)
+    split = group_splitter(n_folds, n_groups, 0)
+    for seen, unseen in split.split(pairs.index, pairs.similar, groups):
+        others = pairs.take(seen)
+        if others.similar.all() or not others.similar.any():
+            return None
+        same[unseen] = distances[unseen] <= verification(metric, X, others).accuracy_threshold
+    return same

@@ -3,8 +3,6 @@ from __future__ import annotations
 import pytest
 from sklearn.datasets import load_wine
 
-import nearfar
-import nearfar.learners.max_margin
 from nearfar import MaxMarginMetric, max_margin_path
 from problems import random_pairs
 
@@ -38,11 +36,3 @@ class TestPath:
         assert path.scores.shape == (2, 3)
         assert path.best is path.learners[int(path.scores.mean(axis=1).argmax())]
         assert path.best.C == 100.0
-
-
-@pytest.mark.parametrize("module", [nearfar, nearfar.learners.max_margin])
-def test_the_old_names_still_work(module):
-    with pytest.warns(FutureWarning, match="max_margin_path"):
-        assert module.C_path is max_margin_path
-    with pytest.warns(FutureWarning, match="MaxMarginPath"):
-        assert module.CPath is nearfar.MaxMarginPath

@@ -304,13 +304,6 @@ def test_pairs_of_equal_distance_count_half():
     assert expect_judgements((flat, flat), points, pairs).value == pytest.approx(0.5)
 
 
-def test_the_old_name_of_euclidean_distance_still_works(fitted):
-    with pytest.warns(FutureWarning, match="Euclidean"):
-        assert fitted.weights_["as it was"] == fitted.weights_["Euclidean"]
-    with pytest.raises(KeyError):
-        fitted.weights_["anything"]
-
-
 def test_a_fit_that_is_stopped_early_has_the_best_blend_so_far():
     """Stopped after two of three candidates: not Euclidean distance, but what was learned."""
 

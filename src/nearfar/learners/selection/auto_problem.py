@@ -201,16 +201,6 @@ class Candidate:
         return -math.inf if self.choice is None else self.choice.value
 
 
-class BlendWeights(dict[str, float]):
-    """Shares by name; the name that Euclidean distance used to have still works."""
-
-    def __missing__(self, name: str) -> float:
-        if name == "as it was":
-            warnings.warn(f'Use weights_["{EUCLIDEAN}"].', FutureWarning, stacklevel=2)
-            return self[EUCLIDEAN]
-        raise KeyError(name)
-
-
 class AutoProblem(Problem):
     """Candidates on scaled points.
 
@@ -536,7 +526,7 @@ class AutoProblem(Problem):
         weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.choice}
         return {
             "n_neighbors_": self.n_neighbors,
-            "weights_": BlendWeights({EUCLIDEAN: self.euclidean.weight, **weights}),
+            "weights_": {EUCLIDEAN: self.euclidean.weight, **weights},
             "leaderboard_": [
                 {
                     "name": each.name,

@@ -16,7 +16,6 @@ for that.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -128,12 +127,6 @@ class Expected:
         """What to expect of Euclidean distance."""
         low, high = self.baseline_low, self.baseline_high
         return replace(self, value=self.baseline, low=low, high=high, worse=False)
-
-    @property
-    def before(self) -> float:
-        """Old name of `baseline`."""
-        warnings.warn("Expected.before is now Expected.baseline.", FutureWarning, stacklevel=2)
-        return self.baseline
 
     def __str__(self) -> str:
         write = self.registered.write
