@@ -11,9 +11,9 @@ from scipy.stats import binom, norm
 from scipy.stats import t as student
 
 from nearfar import Relevance, RetrievalAdapter
-from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_cutoff import set_aside
 from nearfar.retrieval.cutoff import AnswerEvidence, choose_cutoff, search_target
+from nearfar.retrieval.vectors import vector_digests
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.verification import TargetNotCertifiedError
 from nearfar.verification.certified_thresholds import clopper_pearson
@@ -241,7 +241,7 @@ def test_a_fit_learns_from_queries_that_do_not_calibrate(tmp_path):
     adapter.save(tmp_path / "a.safetensors")
     loaded = RetrievalAdapter.load(tmp_path / "a.safetensors")
     assert asdict(loaded.cutoff_) == asdict(adapter.cutoff_)
-    assert np.array_equal(loaded.cutoff_queries_, row_digests(Q[aside]))
+    assert np.array_equal(loaded.cutoff_queries_, vector_digests(Q[aside]))
     assert "All queries" in loaded.tested_cutoff(Q, X, relevance)
     assert loaded.get_params() == adapter.get_params()
 

@@ -129,7 +129,7 @@ EXAMPLES = {
     "ask": "nearfar ask objects.csv --id name --out judgements.db",
 }
 OPTION_GROUPS = {
-    "Supervision": "label numbers triplets pairs id group qrels beir clicks ignore-unknown train",
+    "Supervision": "label numbers triplets pairs id group qrels beir ignore-unknown train",
     "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
     "columns source bm25 number",
     "Questions": "kind random-share person pictures vectors ask questions",

@@ -1,10 +1,8 @@
 """Search with judged results: what is relevant, and how good a search is."""
 
 from nearfar.retrieval.adapter import RetrievalAdapter
-from nearfar.retrieval.clicks import from_clicks
 from nearfar.retrieval.comparison import compare_retrieval
 from nearfar.retrieval.cutoff import Cutoff
-from nearfar.retrieval.drift import QueryDrift, query_drift
 from nearfar.retrieval.ranking import Ranking, search
 from nearfar.retrieval.ranking_measures import JudgedRanking
 from nearfar.retrieval.readers import (
@@ -22,7 +20,6 @@ __all__ = [
     "Collection",
     "Cutoff",
     "JudgedRanking",
-    "QueryDrift",
     "Ranking",
     "Relevance",
     "RetrievalAdapter",
@@ -30,9 +27,7 @@ __all__ = [
     "SearchResult",
     "SourceWeights",
     "compare_retrieval",
-    "from_clicks",
     "from_columns",
-    "query_drift",
     "read_beir",
     "read_qrels",
     "search",

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils import gen_batches
 
 from nearfar.evaluate.intervals import CONFIDENCE, mean_interval
-from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_choice import Answers, Choice
 from nearfar.retrieval.adapter_export import AdapterExport
 from nearfar.retrieval.cutoff import (
@@ -24,7 +23,7 @@ from nearfar.retrieval.cutoff import (
 from nearfar.retrieval.ranking import search
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.unseen_documents import Split, unseen_folds
-from nearfar.retrieval.vectors import checked_vectors
+from nearfar.retrieval.vectors import checked_vectors, known_vectors, vector_digests
 from nearfar.typing import Floats, Ints
 
 _MOST_SCORES = 1 << 24
@@ -56,7 +55,7 @@ def set_aside(
     if answers == "seen":
         aside &= nothing | relevance.sharing(judged, learned)
     elif answers == "unseen":
-        code = np.unique(row_digests(Q[judged]), return_inverse=True)[1]
+        code = np.unique(vector_digests(Q[judged]), return_inverse=True)[1]
         folds = unseen_folds(relevance, 2, random_state, groups=code[~nothing])
         if not folds:
             raise ValueError('All judged queries share documents; use answers="all" or "seen".')
@@ -124,8 +123,7 @@ class AdapterCutoff(AdapterExport):
         queries, documents = checked_vectors(Q, X)
         relevance.check(len(queries), len(documents))
         judged, row = np.unique(relevance.query, return_inverse=True)
-        digests = row_digests(queries[judged])
-        n_known = np.count_nonzero(np.isin(digests, self.learned_queries_))
+        n_known = np.count_nonzero(known_vectors(queries[judged], self.learned_queries_))
         if n_known and not repeated:
             raise ValueError(
                 f"The adapter was learned from {n_known} of these {len(judged)} queries; a "
@@ -136,11 +134,11 @@ class AdapterCutoff(AdapterExport):
         parts = {}
         if self.chosen_.helps:
             relevant = np.unique(relevance.document[relevance.relevant])
-            known = relevant[np.isin(row_digests(documents[relevant]), self.learned_documents_)]
+            known = relevant[known_vectors(documents[relevant], self.learned_documents_)]
             seen = np.bincount(row, relevance.relevant & np.isin(relevance.document, known)) > 0
             parts = {"seen": seen, "unseen": ~seen & (evidence.n_relevant > 0)}
         self.cutoff_ = choose_cutoff(evidence, bound, parts)
-        self.cutoff_queries_ = digests
+        self.cutoff_queries_ = vector_digests(queries[judged])
         return self
 
     def tested_cutoff(self, Q: Floats, X: Floats, relevance: Relevance) -> str:
@@ -149,7 +147,7 @@ class AdapterCutoff(AdapterExport):
             return ""
         judged = np.unique(relevance.query)
         used = np.concatenate([self.learned_queries_, self.cutoff_queries_])
-        fresh = judged[~np.isin(row_digests(Q[judged]), used)]
+        fresh = judged[~known_vectors(Q[judged], used)]
         if not len(fresh):
             return "All queries of this report took part in this; test the cut-off on others."
         mapped = self.transform_queries(Q), self.transform_documents(X)

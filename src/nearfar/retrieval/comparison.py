@@ -24,7 +24,6 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold
 
-from nearfar.metrics.learned_from import known_rows, row_digests
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.adapter_choice import Answers
@@ -39,7 +38,7 @@ from nearfar.retrieval.unseen_documents import (
     held_out_groups,
     unseen_folds,
 )
-from nearfar.retrieval.vectors import checked_vectors
+from nearfar.retrieval.vectors import checked_vectors, known_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.parameters import (
     ParameterRule,
@@ -269,19 +268,18 @@ def _common(named: Mapping[str, Adapter], parameter: str, default: Any) -> Any:
 
 def _not_learned_from(Q: Floats, relevance: Relevance, named: Mapping[str, Adapter]) -> Relevance:
     """Leave out the queries that adapters were learned from which are not fitted again."""
-    kinds = ("learned_queries_", "learned_directions_")
     learned = {
-        name: [getattr(adapter.estimator, kind, np.empty(0, dtype=np.int64)) for kind in kinds]
+        name: getattr(adapter.estimator, "learned_queries_", np.empty(0, dtype=np.int64))
         for name, adapter in named.items()
         if isinstance(adapter, FrozenEstimator) and getattr(adapter.estimator, "learn", True)
     }
     if not learned:
         return relevance
-    if unknown := [name for name, (digests, _) in learned.items() if not len(digests)]:
+    if unknown := [name for name, digests in learned.items() if not len(digests)]:
         who = "the adapter" if len(learned) == 1 else " and ".join(unknown)
         note(f"it is not known which queries {who} learned from.", warning=True)
     queries = relevance.queries
-    known = np.any([known_rows(Q[queries], *digests) for digests in learned.values()], axis=0)
+    known = known_vectors(Q[queries], np.concatenate(list(learned.values())))
     if known.all():
         raise ValueError(
             "The adapter was learned from all of these queries, so that they cannot tell whether "
@@ -305,7 +303,7 @@ def _for_known_documents(X: Floats, relevance: Relevance, named: Mapping[str, Ad
         if isinstance(adapter, FrozenEstimator)
     ]
     documents = np.unique(relevance.document[relevance.relevant])
-    known = documents[np.isin(row_digests(X[documents]), np.concatenate(learned))]
+    known = documents[known_vectors(X[documents], np.concatenate(learned))]
     seen = relevance.query[relevance.relevant & np.isin(relevance.document, known)]
     return np.isin(relevance.queries, seen)
 

@@ -27,7 +27,6 @@ from nearfar.retrieval.adapter_choice import FEWEST_QUERIES
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.source_choice import ALONE, EQUAL, JudgedScores, folds
 from nearfar.retrieval.sources import Kind, read_sources, scored
-from nearfar.retrieval.store_queries import store_query
 from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer
@@ -341,22 +340,6 @@ class SourceWeights(BaseEstimator):
         if not used["vectors"]:
             raise ValueError("No source of vectors has weight, so that there is nothing to index.")
         return used["vectors"], used["numbers"]
-
-    def to_store(self, store: Literal["qdrant", "opensearch", "pgvector"]) -> str:
-        """Return the weighted search as a request of a store: JSON, or SQL for pgvector.
-
-        Fields have the names of the sources, and ``<NAME>`` stands for what a query gives. See
-        `docs/reference/retrieval.md` for where the score is exact.
-        """
-        check_is_fitted(self)
-        check_parameters({"store": choice("qdrant", "opensearch", "pgvector")}, {"store": store})
-        texts = [n for n, kind in self.kinds_.items() if kind == "texts" and self.weights_[n]]
-        if store == "pgvector" and texts:
-            listed = ", ".join(f'"{name}"' for name in texts)
-            note(
-                f"PostgreSQL has no BM25: put its score, from an extension, where {listed} stands."
-            )
-        return store_query(store, self.kinds_, self.weights_, self.numbers_, self.score)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the weights to one safetensors file, readable in any language.

@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from nearfar.columns.cells import column_keys, is_frame
+from nearfar.metrics.learned_from import row_digests
 from nearfar.numerics.missing import refuse_masked, sparse_error
-from nearfar.typing import Floats
+from nearfar.typing import Bools, Floats, Ints
 
 
 def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
@@ -60,3 +61,14 @@ def as_vectors(rows: ArrayLike, name: str) -> Floats:
             f"Row {bad[0]} of {name} has missing or infinite values; remove it or fill them in."
         )
     return vectors
+
+
+def vector_digests(vectors: Floats) -> Ints:
+    """Return a number for each vector, rounded to float32, as most indexes have them."""
+    with np.errstate(over="ignore"):
+        return row_digests(vectors.astype(np.float32))
+
+
+def known_vectors(vectors: Floats, digests: Ints) -> Bools:
+    """Tell which vectors have one of some digests; a vector of zeros is no other one."""
+    return np.isin(vector_digests(vectors), digests) & vectors.any(axis=1)
