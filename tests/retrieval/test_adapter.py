@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from nearfar import Relevance, RetrievalAdapter
 from nearfar.retrieval import JudgedRanking, candidates, search
 from nearfar.retrieval.adapter_choice import _mean_gains
-from nearfar.retrieval.unseen_documents import document_groups
+from nearfar.retrieval.relevance import document_groups
 from retrieval.cranfield import read_cranfield
 from retrieval.problems import topic_search
 

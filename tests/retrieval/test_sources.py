@@ -11,8 +11,7 @@ import pytest
 
 from nearfar import Relevance, SourceWeights
 from nearfar.retrieval import JudgedRanking, search, source_choice
-from nearfar.retrieval.source_choice import JudgedScores, _minimized
-from nearfar.retrieval.sources import read_sources
+from nearfar.retrieval.sources import JudgedScores, _minimized, read_sources
 from nearfar.runtime.notes import collecting_notes
 
 WORDS = ["wing", "flow", "heat", "shock", "plate", "jet", "lift", "drag"]

@@ -3,17 +3,17 @@
 from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.comparison import compare_retrieval
 from nearfar.retrieval.cutoff import Cutoff
-from nearfar.retrieval.ranking import Ranking, search
-from nearfar.retrieval.ranking_measures import JudgedRanking
+from nearfar.retrieval.ranking import JudgedRanking, Ranking, search
 from nearfar.retrieval.readers import (
     Collection,
     from_columns,
     read_beir,
     read_qrels,
+    write_qrels,
+    write_run,
 )
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.results import SearchComparison, SearchResult
-from nearfar.retrieval.runs import write_qrels, write_run
 from nearfar.retrieval.source_weights import SourceWeights
 
 __all__ = [

@@ -17,14 +17,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearfar.columns.cells import is_frame
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.metrics.points import unit_length
-from nearfar.retrieval.adapter_choice import Answers, Choice, HeldOut, choose
-from nearfar.retrieval.adapter_cutoff import AdapterCutoff, set_aside
-from nearfar.retrieval.adapter_path import Corpus, score_spread
-from nearfar.retrieval.candidates import shared_pool
+from nearfar.retrieval.adapter_choice import Answers, Choice, Corpus, HeldOut, choose, score_spread
+from nearfar.retrieval.adapter_use import AdapterUse, set_aside
 from nearfar.retrieval.cutoff import Cutoff, search_target
-from nearfar.retrieval.geometry import Geometry, Whitening
+from nearfar.retrieval.ranking import as_vectors, checked_vectors, vector_digests
+from nearfar.retrieval.ranking_loss import Geometry, Whitening, shared_pool
 from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.vectors import as_vectors, checked_vectors, vector_digests
 from nearfar.runtime.history import History
 from nearfar.runtime.notebook_html import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import (
@@ -50,7 +48,7 @@ _TEMPERATURE = 0.5
 _RANK = 64
 
 
-class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
+class RetrievalAdapter(ShowsFit, AdapterUse, BaseEstimator):
     """Adapt the vectors of a search to judged queries.
 
     Learns the score q' W x of a query and a document. W = I are the untouched vectors, and held-out
@@ -406,8 +404,8 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
 
         Its arrays (float64) are W, and center and whitening if both tables are whitened; queries,
         documents and cutoff_queries (int64) are digests of what it was learned from, and of what
-        certified the cut-off. Its metadata are "format", "version", "provenance", and
-        in "state" the JSON of the parameters, of what held-out queries chose and of the cut-off.
+        certified the cut-off. Its metadata are "format", "version", "provenance", and in "state"
+        the JSON of the parameters, of what held-out queries chose and of the cut-off.
         """
         check_is_fitted(self)
         arrays: dict[str, Array] = {"W": self.W_}
@@ -439,7 +437,7 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
         ValueError
             If it is not an adapter, or is damaged.
         """
-        with open_tensors(path, "adapter", versions=(1, 2)) as file:
+        with open_tensors(path, "adapter", versions=(2,)) as file:
             arrays = {name: file[name] for name in file}
             W = arrays["W"]
             square = W.ndim == 2 and W.shape[0] == W.shape[1]
@@ -459,15 +457,14 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
                 chosen[part] = HeldOut(**chosen[part]) if chosen.get(part) else None
             adapter.chosen_ = Choice(**chosen)
             adapter.temperature_ = float(state["temperature"])
-            cutoff = state.get("cutoff")
+            cutoff = state["cutoff"]
             adapter.cutoff_ = None if cutoff is None else Cutoff(**cutoff)
+            adapter.learned_queries_ = arrays["queries"].astype(np.int64)
+            adapter.learned_documents_ = arrays["documents"].astype(np.int64)
+            adapter.cutoff_queries_ = arrays["cutoff_queries"].astype(np.int64)
         except (TypeError, LookupError, ValueError) as error:
             raise ValueError(f"{path}: not a valid adapter: {error}.") from error
         adapter.W_, adapter.provenance_ = arrays["W"], provenance
-        none = np.empty(0)
-        adapter.learned_queries_ = arrays.get("queries", none).astype(np.int64)
-        adapter.learned_documents_ = arrays.get("documents", none).astype(np.int64)
-        adapter.cutoff_queries_ = arrays.get("cutoff_queries", none).astype(np.int64)
         adapter.history_ = History()
         adapter.n_features_in_ = len(adapter.W_)
         whitened = "whitening" in arrays

@@ -8,7 +8,7 @@ not fitted again: they search for all queries that they were not learned from, w
 
 Queries for documents that were relevant to queries learned from (seen) are told apart from the
 others (unseen). If hardly any are for unseen documents, further folds hold out queries together
-with all others for the same documents (`unseen_documents`).
+with all others for the same documents (`relevance.unseen_folds`).
 """
 
 from __future__ import annotations
@@ -27,18 +27,16 @@ from sklearn.model_selection import GroupKFold, KFold
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.adapter_choice import Answers
-from nearfar.retrieval.ranking import Ranking, search
-from nearfar.retrieval.ranking_measures import JudgedRanking
-from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.results import UNTOUCHED, SearchComparison, SearchResult, scored
-from nearfar.retrieval.unseen_documents import (
+from nearfar.retrieval.ranking import JudgedRanking, Ranking, checked_vectors, known_vectors, search
+from nearfar.retrieval.relevance import (
+    Relevance,
     Split,
     document_weights,
     few_unseen,
     held_out_groups,
     unseen_folds,
 )
-from nearfar.retrieval.vectors import checked_vectors, known_vectors
+from nearfar.retrieval.results import UNTOUCHED, SearchComparison, SearchResult, scored
 from nearfar.runtime.notes import note
 from nearfar.runtime.parameters import (
     ParameterRule,
@@ -336,17 +334,13 @@ def _search_folds(
                 places = np.searchsorted(seen, judged.query)
                 known = Relevance(places, judged.document, judged.grade)
                 fitted = clone(adapter).fit(Q[seen], X, known)
-            found[name] = _search(fitted, Q, X, unseen, depth), _clock() - begin
+            mapped = fitted.transform_queries(Q[unseen]), fitted.transform_documents(X)
+            found[name] = replace(search(*mapped, depth), queries=unseen), _clock() - begin
         searches.append(found)
         spent = _clock() - start
         if budget is not None and spent * (len(searches) + 1) / len(searches) > budget:
             break
     return searches
-
-
-def _search(adapter: Adapter, Q: Floats, X: Floats, queries: Ints, depth: int) -> Ranking:
-    mapped = adapter.transform_queries(Q[queries]), adapter.transform_documents(X)
-    return replace(search(*mapped, depth), queries=queries)
 
 
 def _groups(Q: Floats, queries: Ints, groups: ArrayLike | None) -> Ints:

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from nearfar.retrieval.ranking import as_vectors
 from nearfar.retrieval.readers import Unknown, UnknownIdError, beir_files, read_qrels, read_texts
 from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.tables.array_formats import array_names, load_array

@@ -4,7 +4,7 @@
 
 Squared distances of parts add, and so do scores: s_b is the cosine of one pair of vectors, BM25, a
 score that another program gives, or a number of the document (`sources`). What weights reach is
-measured on queries that took no part in learning or choosing (`source_choice`): folds of the judged
+measured on queries that took no part in learning or choosing: folds of the judged
 queries are held out, and everything is learned and chosen from the others.
 """
 
@@ -24,10 +24,9 @@ from sklearn.utils.validation import check_is_fitted
 from nearfar.evaluate.intervals import CONFIDENCE
 from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_choice import FEWEST_QUERIES
+from nearfar.retrieval.ranking import as_vectors
 from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.source_choice import ALONE, EQUAL, JudgedScores, folds
-from nearfar.retrieval.sources import Kind, read_sources, scored
-from nearfar.retrieval.vectors import as_vectors
+from nearfar.retrieval.sources import ALONE, EQUAL, JudgedScores, Kind, folds, read_sources, scored
 from nearfar.runtime.notes import note
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer
 from nearfar.runtime.provenance import Provenance

@@ -29,9 +29,9 @@ from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.metrics.learned_from import row_digests, stored_digests
 from nearfar.metrics.metric import Metric
 from nearfar.retrieval import RetrievalAdapter, SearchComparison, compare_retrieval
+from nearfar.retrieval.ranking import known_vectors, vector_digests
 from nearfar.retrieval.results import UNTOUCHED, SearchResult, SearchVerdict
 from nearfar.retrieval.search_input import SearchInput, read_search
-from nearfar.retrieval.vectors import known_vectors, vector_digests
 from nearfar.runtime.notes import Note, collecting_notes, note
 from nearfar.runtime.option_names import option
 from nearfar.tables.reader import listed

@@ -21,7 +21,7 @@ from nearfar.retrieval import (
     write_run,
 )
 from nearfar.retrieval.adapter_choice import Answers, Choice
-from nearfar.retrieval.adapter_cutoff import set_aside
+from nearfar.retrieval.adapter_use import set_aside
 from nearfar.retrieval.comparison import Score
 from nearfar.retrieval.cutoff import Cutoff, search_target
 from nearfar.retrieval.results import SearchVerdict
