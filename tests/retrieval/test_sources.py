@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nearfar import Relevance, SourceWeights
-from nearfar.retrieval import JudgedRanking, search, source_choice
+from nearfar.retrieval import JudgedRanking, search
 from nearfar.retrieval.sources import JudgedScores, _minimized, read_sources
 from nearfar.runtime.notes import collecting_notes
 
@@ -104,7 +104,7 @@ def test_a_few_queries_at_a_time_give_the_same(monkeypatch):
     queries, documents, relevance = shop()
     sources = read_sources(queries, documents, "cosine")
     whole = JudgedScores.of(sources, relevance, relevance.queries)
-    monkeypatch.setattr(source_choice, "_MAX_ELEMENTS", 3 * 4 * 150)
+    monkeypatch.setattr("nearfar.retrieval.sources._MAX_ELEMENTS", 3 * 4 * 150)
     parts = JudgedScores.of(sources, relevance, relevance.queries)
     np.testing.assert_array_equal(parts.places, whole.places)
     np.testing.assert_allclose(parts.scores, whole.scores, atol=1e-12)
