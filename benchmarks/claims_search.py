@@ -1,4 +1,4 @@
-"""How often claims on searches hold where documents repeat, and what bridges claim of an index.
+"""How often claims on searches hold where documents repeat.
 
 Searches: generated documents, some of which are asked for more often than others, so that between
 none and most of the queries are for a document that another query is for too. A query is its
@@ -7,10 +7,6 @@ document share, plus noise: the first can be learned for all documents, the seco
 that were seen. Fresh queries for seen and for unseen documents tell the truth about an adapter that
 was learned from all queries. Claims: the 90 % intervals of the gains that `compare_retrieval`
 states for each kind of documents and for all, and its verdict.
-
-Bridges: a few items have vectors by both models, and an index of thousands is searched. Fresh items
-of the index tell the truth. Claims: the 90 % intervals of `Bridge.recall_` with and without the
-index.
 
 Collections (NEARFAR_DATA): SciFact with its official split, and Cranfield and CLINC150 with a third
 of their queries held out: what is stated from the training queries, and what is true of the others.
@@ -35,8 +31,7 @@ import numpy as np
 
 import nearfar
 from cranfield import clinc, cranfield
-from nearfar import Bridge, Relevance, RetrievalAdapter, compare_retrieval
-from nearfar.bridge.recall import OldNeighbors
+from nearfar import Relevance, RetrievalAdapter, compare_retrieval
 from nearfar.comparison.gains import smallest_gain
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, search
@@ -45,7 +40,6 @@ from protocol import Array, commit
 RESULTS = Path(__file__).parent / "results" / "claims_search.jsonl"
 DRAWS = 200
 FRESH = 1000
-INDEX = 3000
 BINS = (0.0, 0.2, 0.4, 0.6, 1.0)
 KINDS = ("seen", "unseen")
 ALL_KINDS = (*KINDS, "all")
@@ -132,24 +126,6 @@ def overlap(relevance: Relevance) -> float:
     return float((times[relevance.document] > 1).mean())
 
 
-def bridged(number: int) -> Row:
-    """What is stated of a bridge with and without the index, and what is true."""
-    rng = np.random.default_rng([4, number])
-    d, n = int(rng.integers(8, 33)), int(np.exp(rng.uniform(np.log(60), np.log(500))))
-    old = rng.normal(size=(INDEX, d)) * np.logspace(0, -rng.uniform(0, 1), d)
-    new = np.tanh(rng.uniform(0.1, 1) * old) @ rng.normal(size=(d, d))
-    new += rng.uniform(0, 0.5) * new.std() * rng.normal(size=new.shape)
-    few, whole = Bridge().fit(new[:n], old[:n]), Bridge().fit(new[:n], old[:n], index=old)
-    fresh = np.arange(INDEX - FRESH, INDEX)
-    among = OldNeighbors(old, fresh, 10)
-    row: Row = {"items": n}
-    for name, bridge in (("few", few), ("whole", whole)):
-        recall = bridge.recall_
-        truth = float(among.shares(bridge.transform(new[fresh])).mean())
-        row[name] = {"value": recall.value, "low": recall.low, "high": recall.high, "truth": truth}
-    return row
-
-
 def collections(folder: Path) -> Iterable[tuple[str, Array, Array, Relevance, Relevance]]:
     """Yield collections: name, queries, documents, training and test judgements."""
     with np.load(folder / "scifact_minilm128.npz") as data:
@@ -219,16 +195,6 @@ def table(rows: list[Row]) -> str:
             lines.append(f"| {name} | {len(some)} | {cells} | {verdict_cells(some)} |")
     lines += [
         "",
-        "| bridge | draws | stated less true recall | intervals hold | too high |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for name, label in (("few", "without the index"), ("whole", "with the index")):
-        some = [row[name] for row in by.get("bridges", [])]
-        if some:
-            bias = 100 * np.mean([each["value"] - each["truth"] for each in some])
-            lines.append(f"| {label} | {len(some)} | {bias:+.1f} points | {held(some)} |")
-    lines += [
-        "",
         "| collection | parameters | verdict | all, true | seen, stated gain | true | unseen, "
         "stated gain | true |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -289,7 +255,6 @@ def main() -> None:
     draws = range(2 if arguments.toy else arguments.draws)
     tasks: list[tuple[str, int | str, Callable[[], Row]]] = []
     tasks += [("searches", number, partial(searched, number)) for number in draws]
-    tasks += [("bridges", number, partial(bridged, number)) for number in draws]
     if not arguments.toy and "NEARFAR_DATA" in os.environ:
         for given in collections(Path(os.environ["NEARFAR_DATA"])):
             for options in OPTIONS:

@@ -6,7 +6,6 @@ from nearfar import losses as losses
 from nearfar import neighbors as neighbors
 from nearfar import plots as plots
 from nearfar import retrieval as retrieval
-from nearfar.bridge import Bridge as Bridge
 from nearfar.columns import Columns as Columns
 from nearfar.comparison import Comparison as Comparison
 from nearfar.comparison import compare as compare

@@ -104,7 +104,7 @@ def test_what_cannot_be_wrapped():
     ):
         with pytest.raises(ValueError, match="gated metric has several maps"):
             wrap(gated)
-        with pytest.raises(TypeError, match="a metric, a bridge or an adapter; got str"):
+        with pytest.raises(TypeError, match="a metric or an adapter; got str"):
             wrap("metric")
 
 

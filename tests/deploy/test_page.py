@@ -17,4 +17,4 @@ def test_examples(tmp_path):
     assert len(blocks) > 5
     prepare("\n".join(blocks), tmp_path)
     written = {path.name for path in tmp_path.iterdir()}
-    assert written >= {"circles.faiss", "circles.onnx", "circles_metric.py", "bridge.safetensors"}
+    assert written >= {"circles.faiss", "circles.onnx", "circles_metric.py"}

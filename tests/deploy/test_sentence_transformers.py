@@ -66,5 +66,5 @@ def test_what_is_not_linear():
     metric = Metric.identity(WIDTH)
     with pytest.raises(ValueError, match="several maps cannot be exported"):
         metric_modules(GatedMetric([metric, metric], np.zeros((2, WIDTH)), [0, 0]))
-    with pytest.raises(TypeError, match="a metric, a bridge or an adapter; got str"):
+    with pytest.raises(TypeError, match="a metric or an adapter; got str"):
         metric_modules("metric")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from docs.pages import ROOT, Page
@@ -36,6 +39,15 @@ def test_pictures_are_those_of_examples(path):
 def test_examples_run(path, tmp_path):
     blocks = [block.text for block in Page.read(path).blocks if block.kind == "python"]
     prepare("import matplotlib\nmatplotlib.use('agg')\n" + "\n".join(blocks), tmp_path)
+
+
+def test_maps_between_models_keep_what_the_guide_says():
+    page = Page.read(ROOT / "docs/guides/change-the-embedding-model.md")
+    names: dict[str, Any] = {}
+    exec("\n".join(block.text for block in page.blocks), names)
+    (stated,) = re.findall(r"print\(recall\)  # (\S+) and (\S+)", page.text)
+    found = [names["recall"]["ridge"], names["recall"]["rotation"]]
+    assert found == pytest.approx([float(each) for each in stated], abs=0.01)
 
 
 def test_the_readme_has_one_screen():

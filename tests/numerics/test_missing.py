@@ -14,7 +14,6 @@ from nearfar import (
     NCA,
     RCA,
     AutoMetric,
-    Bridge,
     Metric,
     MetricNeighborsClassifier,
     PairVerifier,
@@ -91,8 +90,6 @@ LABELS = {
         lambda rows: compare(rows, Y, []),
         lambda rows: compare(rows, TRIPLETS, []),
         lambda rows: evaluate.triplet_accuracy(METRIC, rows, TRIPLETS),
-        lambda rows: Bridge().fit(rows, X),
-        lambda rows: Bridge().fit(X, rows),
         lambda rows: RetrievalAdapter().fit(rows, X, Relevance([0], [0])),
     ],
 )

@@ -28,7 +28,6 @@ from nearfar import (
     PLDA,
     RCA,
     BoostMetric,
-    Bridge,
     InverseCovariance,
     MatchingPursuitBasis,
     Metric,
@@ -46,7 +45,6 @@ PAIRS = Pairs([[0, 1], [0, 20]], [True, False])
 NUMBERS = X[:, 0] + X[:, 1]
 
 NOT_CHECKED = {
-    "Bridge": "y has vectors, of 20 items at least. tests/bridge adapts it to the checks.",
     "Columns": "It learns from a DataFrame of mixed columns. tests/columns has its conventions.",
     "OrdinalEmbedding": "It learns from triplets of objects, which have no X.",
     "PairVerifier": "It predicts pairs of rows of X. tests/verification adapts it to the checks.",
@@ -140,7 +138,6 @@ FITTED = {
     "MetricNeighborsClassifier": MetricNeighborsClassifier(RCA()).fit(X, Y),
     "MetricNeighborsRegressor": MetricNeighborsRegressor(MLKR(), n_neighbors=3).fit(X, NUMBERS),
     "PairVerifier": PairVerifier(RCA(), random_state=0).fit(X, Y),
-    "Bridge": Bridge(n_neighbors=2).fit(X, X),
 }
 USES = {
     **{f"{name}.fit": lambda S, e=e: clone(e).fit(S, Y) for name, e in FITTED.items()},
@@ -158,7 +155,6 @@ USES = {
     "MaxMarginMetric.predict": lambda S: FITTED["MaxMarginMetric"].predict(S, PAIRS),
     "PairVerifier.predict": lambda S: FITTED["PairVerifier"].predict(S, PAIRS),
     "PLDA.score_pairs": lambda S: FITTED["PLDA"].score_pairs(S, PAIRS),
-    "Bridge.fit to sparse old vectors": lambda S: Bridge().fit(X, S),
     "RetrievalAdapter.fit": lambda S: RetrievalAdapter().fit(X, S, Relevance([0, 1], [2, 3])),
     "Metric.transform": Metric.identity(4).transform,
     "Metric.distances": Metric.identity(4).distances,

@@ -8,9 +8,9 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfar import Relevance, RetrievalAdapter
-from nearfar.retrieval import JudgedRanking, candidates, search
+from nearfar.retrieval import JudgedRanking, ranking_loss, search
 from nearfar.retrieval.adapter_choice import _mean_gains
-from nearfar.retrieval.unseen_documents import document_groups
+from nearfar.retrieval.relevance import document_groups
 from retrieval.cranfield import read_cranfield
 from retrieval.problems import topic_search
 
@@ -178,8 +178,8 @@ def test_grades_are_weights():
 def test_mined_negatives_agree_with_the_whole_corpus(monkeypatch):
     Q, X, relevance = topic_search()
     whole = RetrievalAdapter(cv=None, max_iter=30).fit(Q, X, relevance).W_
-    monkeypatch.setattr(candidates, "WHOLE_CORPUS", 10)
-    monkeypatch.setattr(candidates, "_POOL", 20)
+    monkeypatch.setattr(ranking_loss, "WHOLE_CORPUS", 10)
+    monkeypatch.setattr(ranking_loss, "_POOL", 20)
     mined = RetrievalAdapter(cv=None, max_iter=30, n_negatives=200).fit(Q, X, relevance)
     np.testing.assert_allclose(mined.W_, whole, rtol=0.02, atol=0.02)
     few = RetrievalAdapter(n_negatives=5).fit(Q, X, relevance)

@@ -7,9 +7,8 @@ from threadpoolctl import threadpool_info
 
 from nearfar import Relevance, RetrievalAdapter
 from nearfar.retrieval import JudgedRanking, adapter_choice, search
-from nearfar.retrieval.adapter_choice import _folds
-from nearfar.retrieval.adapter_path import Corpus, pair_map, score_spread
-from nearfar.retrieval.geometry import Geometry
+from nearfar.retrieval.adapter_choice import Corpus, _folds, pair_map, score_spread
+from nearfar.retrieval.ranking_loss import Geometry
 from retrieval.problems import topic_search
 
 

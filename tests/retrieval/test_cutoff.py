@@ -11,10 +11,9 @@ from scipy.stats import binom, norm
 from scipy.stats import t as student
 
 from nearfar import Relevance, RetrievalAdapter
-from nearfar.metrics.learned_from import row_digests
-from nearfar.retrieval.adapter_cutoff import set_aside
+from nearfar.retrieval.adapter_use import set_aside
 from nearfar.retrieval.cutoff import AnswerEvidence, choose_cutoff, search_target
-from nearfar.runtime.tensor_file import open_tensors, write_tensors
+from nearfar.retrieval.ranking import vector_digests
 from nearfar.verification import TargetNotCertifiedError
 from nearfar.verification.certified_thresholds import clopper_pearson
 from retrieval.problems import topic_search
@@ -241,7 +240,7 @@ def test_a_fit_learns_from_queries_that_do_not_calibrate(tmp_path):
     adapter.save(tmp_path / "a.safetensors")
     loaded = RetrievalAdapter.load(tmp_path / "a.safetensors")
     assert asdict(loaded.cutoff_) == asdict(adapter.cutoff_)
-    assert np.array_equal(loaded.cutoff_queries_, row_digests(Q[aside]))
+    assert np.array_equal(loaded.cutoff_queries_, vector_digests(Q[aside]))
     assert "All queries" in loaded.tested_cutoff(Q, X, relevance)
     assert loaded.get_params() == adapter.get_params()
 
@@ -326,17 +325,3 @@ def test_a_tested_cutoff_is_within_chance_or_not(promised):
     else:
         size = "no more" if high >= promised else "more"
         assert found[4] == f"below the promised {promised:g} by {size} than chance explains"
-
-
-def test_files_of_version_1_have_no_cutoff(tmp_path):
-    Q, X, relevance = topic_search()
-    path = tmp_path / "a.safetensors"
-    RetrievalAdapter(learn=False).fit(Q, X, relevance).save(path)
-    with open_tensors(path, "adapter", versions=(2,)) as file:
-        arrays, state = {name: file[name] for name in file}, file.metadata["state"]
-    state = state.replace(', "cutoff": null', "").replace('"learn": false, ', "")
-    state = state.replace(', "target": null', "")
-    assert "cutoff" not in state
-    assert "target" not in state
-    write_tensors(path, "adapter", arrays, {"version": "1", "state": state})
-    assert RetrievalAdapter.load(path).cutoff_ is None

@@ -4,9 +4,7 @@ from scipy.optimize import approx_fprime, check_grad
 
 from nearfar import Relevance
 from nearfar.retrieval import ranking_loss
-from nearfar.retrieval.candidates import Candidates, shared_pool
-from nearfar.retrieval.geometry import Geometry
-from nearfar.retrieval.ranking_loss import RankingLoss
+from nearfar.retrieval.ranking_loss import Candidates, Geometry, RankingLoss, shared_pool
 from references.ranking_loss import objective
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
-from nearfar.retrieval import from_clicks, from_columns, read_beir, read_qrels
+from nearfar.retrieval import from_columns, read_beir, read_qrels
 
 QUERIES, DOCUMENTS = ["q1", "q2"], ["d1", "d2", "d3"]
 
@@ -132,54 +129,6 @@ def test_what_a_beir_folder_lacks_is_named(tmp_path: Path) -> None:
     (folder / "queries.jsonl").unlink()
     with pytest.raises(FileNotFoundError, match=r"There is no queries.jsonl in"):
         read_beir(folder)
-
-
-CLICKS = {
-    "query": ["b", "a", "a", "a"],
-    "document": ["x", "y", "x", "y"],
-    "clicks": [1, 2, 0, 1],
-    "impressions": [9, 3, 4, 4],
-}
-
-
-@pytest.mark.parametrize("table", [CLICKS, pd.DataFrame(CLICKS), pl.DataFrame(CLICKS)])
-def test_clicks_are_summed_and_smoothed(table: Any) -> None:
-    relevance = from_clicks(table, query_ids=["a", "b"], document_ids=["x", "y"])
-    assert relevance.query.tolist() == [0, 0, 1]
-    assert relevance.document.tolist() == [0, 1, 0]
-    assert relevance.grade == pytest.approx([0, 3 / 8, 1 / 10])
-
-
-def test_few_clicks_and_impressions_count_less() -> None:
-    ids = {"query_ids": ["a", "b"], "document_ids": ["x", "y"]}
-    assert from_clicks(CLICKS, min_clicks=2, **ids).grade == pytest.approx([0, 3 / 8, 0])
-    assert len(from_clicks(CLICKS, min_impressions=5, **ids)) == 2
-    unshown = {"query": [0], "document": [0], "clicks": [0], "impressions": [0]}
-    assert len(from_clicks(unshown, smoothing=0, min_impressions=0)) == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"clicks": [20, 2, 0, 1]}, "more clicks than impressions"),
-        ({"clicks": [-1, 2, 0, 1]}, "'clicks' must have finite numbers of 0 or more"),
-        ({"impressions": [np.nan, 2, 4, 1]}, "'impressions' must have finite numbers"),
-        ({"clicks": ["many", "2", "0", "1"]}, "'clicks' must have numbers"),
-        ({"query": ["c", "a", "a", "a"]}, "Row 0 names query 'c', which has no vector"),
-    ],
-)
-def test_mistakes_in_clicks_are_named(change: dict[str, list[Any]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        from_clicks(CLICKS | change, query_ids=["a", "b"], document_ids=["x", "y"])
-
-
-def test_clicks_need_columns_and_ids() -> None:
-    with pytest.raises(ValueError, match="no column 'impressions'"):
-        from_clicks({name: CLICKS[name] for name in ("query", "document", "clicks")})
-    with pytest.raises(ValueError, match="Pass query_ids"):
-        from_clicks(CLICKS)
-    with pytest.raises(ValueError, match="smoothing must be a number >= 0"):
-        from_clicks(CLICKS, smoothing=-1)
 
 
 def test_columns_become_judgements() -> None:

@@ -158,8 +158,8 @@ def test_queries_that_are_not_used_are_noted(place: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"qrels": None}, "with one of qrels=.* beir="),
-        ({"beir": Path()}, "with one of qrels=.* beir="),
+        ({"qrels": None}, "with qrels=.* or beir="),
+        ({"beir": Path()}, "with qrels=.* or beir="),
         ({"qrels": Path("none")}, "There is no file none"),
         ({"queries": "none.npy"}, "There is no file none.npy"),
         ({"queries": "rows.qrels"}, "rows.qrels is not in a supported format"),

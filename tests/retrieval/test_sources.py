@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sys
@@ -11,9 +10,8 @@ import numpy as np
 import pytest
 
 from nearfar import Relevance, SourceWeights
-from nearfar.retrieval import JudgedRanking, search, source_choice
-from nearfar.retrieval.source_choice import JudgedScores, _minimized
-from nearfar.retrieval.sources import read_sources
+from nearfar.retrieval import JudgedRanking, search
+from nearfar.retrieval.sources import JudgedScores, _minimized, read_sources
 from nearfar.runtime.notes import collecting_notes
 
 WORDS = ["wing", "flow", "heat", "shock", "plate", "jet", "lift", "drag"]
@@ -106,7 +104,7 @@ def test_a_few_queries_at_a_time_give_the_same(monkeypatch):
     queries, documents, relevance = shop()
     sources = read_sources(queries, documents, "cosine")
     whole = JudgedScores.of(sources, relevance, relevance.queries)
-    monkeypatch.setattr(source_choice, "_MAX_ELEMENTS", 3 * 4 * 150)
+    monkeypatch.setattr("nearfar.retrieval.sources._MAX_ELEMENTS", 3 * 4 * 150)
     parts = JudgedScores.of(sources, relevance, relevance.queries)
     np.testing.assert_array_equal(parts.places, whole.places)
     np.testing.assert_allclose(parts.scores, whole.scores, atol=1e-12)
@@ -184,78 +182,9 @@ def test_files(learned, tmp_path):
     np.testing.assert_array_equal(
         loaded.scores(queries, documents), learned.scores(queries, documents)
     )
-    assert loaded.to_store("opensearch") == learned.to_store("opensearch")
     (tmp_path / "bad.safetensors").write_bytes(b"no")
     with pytest.raises(ValueError, match="not a safetensors file"):
         SourceWeights.load(tmp_path / "bad.safetensors")
-
-
-class TestStores:
-    """Requests, computed by hand, give the scores up to a constant."""
-
-    @pytest.fixture
-    def values(self, learned):
-        """Scores of the first query by source."""
-        queries, documents, _ = shop()
-        sources = read_sources(queries, documents, "cosine")
-        expected = learned.scores(queries, documents)[0]
-        return {name: source.scores(np.array([0]))[0] for name, source in sources.items()}, expected
-
-    def test_qdrant(self, learned, values):
-        scores, expected = values
-        request = json.loads(learned.to_store("qdrant"))
-        variables = {f"$score[{i}]": scores[p["using"]] for i, p in enumerate(request["prefetch"])}
-        assert set(request["query"]["defaults"]) == set(variables)
-        total = 0.0
-        for term in request["query"]["formula"]["sum"]:
-            weight, key = term["mult"]
-            total += weight * variables.get(key, scores.get(key))
-        np.testing.assert_allclose(total, expected, rtol=1e-6)
-
-    def test_opensearch(self, learned, values):
-        scores, expected = values
-        request = json.loads(learned.to_store("opensearch"))["query"]["script_score"]
-        script = request["script"]
-        fields = {key: value for key, value in script["params"].items() if key[0] == "f"}
-        source = script["source"].replace("params.", "").replace("Math.max", "np.maximum")
-        source = re.sub(r"cosineSimilarity\(q(\d+), doc\[f\d+\]\)", r"scores[f\1]", source)
-        source = re.sub(r"doc\[f(\d+)\]\.value", r"scores[f\1]", source)
-        names = script["params"] | {"scores": scores, "np": np}
-        names["_score"] = sum(
-            match["boost"] * scores[name]
-            for clause in request["query"]["bool"]["should"]
-            for name, match in clause["match"].items()
-        )
-        assert fields
-        found = eval(source, names)
-        assert (found > 0).all()
-        shift = found - expected
-        np.testing.assert_allclose(shift, np.full_like(shift, shift[0]), atol=1e-6)
-
-    def test_pgvector(self, learned, values):
-        scores, expected = values
-        sql = learned.to_store("pgvector")
-        expression = re.search(r"SELECT \*, (.*) AS score", sql)[1]
-        expression = re.sub(r"\(1 - \((\"\w+\") <=> \$\d\)\)", r"\1", expression)
-        found = eval(re.sub(r"\"(\w+)\"", r"scores['\1']", expression), {"scores": scores})
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-    def test_pgvector_has_no_bm25(self, learned):
-        with collecting_notes() as notes:
-            learned.to_store("pgvector")
-        assert 'put its score, from an extension, where "text" stands' in notes[0].text
-
-    def test_names_are_quoted(self):
-        rng = np.random.default_rng(0)
-        name, X = 'a"; DROP', rng.normal(size=(30, 3))
-        weights = SourceWeights(score="dot").fit(
-            {name: X[:9]}, {name: X}, Relevance.from_labels(range(9), range(30))
-        )
-        assert '-("a""; DROP" <#> $1)' in weights.to_store("pgvector")
-        with pytest.raises(ValueError, match="no inner product"):
-            weights.to_store("opensearch")
-        with pytest.raises(ValueError, match='store must be "qdrant"'):
-            weights.to_store("solr")
 
 
 class TestErrors:

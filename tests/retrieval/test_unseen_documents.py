@@ -14,7 +14,7 @@ from nearfar.comparison.gains import expected_gains, observe_rows
 from nearfar.evaluate.measures import NDCG
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, SearchComparison, SearchResult, search
-from nearfar.retrieval.unseen_documents import document_weights, unseen_folds
+from nearfar.retrieval.relevance import document_weights, unseen_folds
 from nearfar.runtime.notes import collecting_notes
 from nearfar.typing import Array
 from retrieval.problems import topic_search

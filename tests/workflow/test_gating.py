@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from nearfar import Metric, Pairs, Relevance, RetrievalAdapter, Triplets, gate
+from nearfar import Metric, Pairs, RetrievalAdapter, Triplets, gate
 from nearfar.metrics.learned_from import save_learned
 from nearfar.retrieval import JudgedRanking, search
 from nearfar.tables import Table
@@ -130,45 +130,12 @@ def test_queries_that_were_learned_from_are_refused(adapters, tmp_path, which):
     assert gate_searches(files["plain"], files["helpful"], JUDGED[3:]).n == 97
 
 
-@pytest.mark.parametrize(
-    "stored",
-    [
-        lambda Q: Q.astype(np.float16),
-        lambda Q: 3 * Q,
-        lambda Q: Q / np.linalg.norm(Q, axis=1, keepdims=True),
-        lambda Q: Q.round(6),
-    ],
-    ids=["float16", "scaled", "unit length", "rounded"],
-)
-def test_queries_that_were_stored_in_another_way_are_refused(adapters, stored):
-    relevance = RELEVANCE.subset(np.arange(10, 120))
+def test_queries_in_another_precision_are_refused(adapters):
     pair = adapters["plain"], adapters["helpful"]
-    with pytest.raises(ValueError, match=r"plain was learned from (8|9|10) of these 110 queries"):
-        gate(*pair, stored(Q), X, relevance=relevance)
-    # Others are told apart, and so are files that know only the exact vectors.
-    assert gate(*pair, stored(Q), X, relevance=RELEVANCE.subset(JUDGED)).n == 100
-    for file in pair:
-        adapter = RetrievalAdapter.load(file)
-        adapter.learned_directions_ = np.empty(0, dtype=np.int64)
-        adapter.save(file)
-    assert gate(*pair, stored(Q), X, relevance=relevance).n == 110
-    with pytest.raises(ValueError, match="plain was learned from 10 of these 110 queries"):
-        gate(*pair, Q, X, relevance=relevance)
-
-
-def test_two_directions_that_are_alike_may_be_chance(adapters):
-    pair = adapters["plain"], adapters["helpful"]
-    found = gate(*pair, 2 * Q, X, relevance=RELEVANCE.subset(np.arange(18, 120)))
-    assert found.n == 102
-    with pytest.raises(ValueError, match="learned from 3 of these 103 queries"):
-        gate(*pair, 2 * Q, X, relevance=RELEVANCE.subset(np.arange(17, 120)))
-
-
-def test_directions_in_the_plane_are_alike_by_chance(tmp_path):
-    X, Q = np.random.default_rng(0).normal(size=(2, 600, 2))
-    first, last = (Relevance(rows, rows) for rows in (np.arange(400), np.arange(400, 600)))
-    RetrievalAdapter(cv=None, max_iter=1).fit(Q, X, first).save(tmp_path / "new")
-    assert gate("untouched", tmp_path / "new", Q, X, relevance=last).n == 200
+    for stored in (Q.astype(np.float32), Q.astype(np.float32).astype(np.float64)):
+        with pytest.raises(ValueError, match="plain was learned from 10 of these 110 queries"):
+            gate(*pair, stored, X, relevance=RELEVANCE.subset(np.arange(10, 120)))
+        assert gate(*pair, stored, X, relevance=RELEVANCE.subset(JUDGED)).n == 100
 
 
 def test_queries_of_zeros_are_no_other_queries(tmp_path):

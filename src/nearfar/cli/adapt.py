@@ -71,14 +71,6 @@ class SearchOptions:
             help="Folder with corpus.jsonl, queries.jsonl and qrels: judgements, ids and texts.",
         ),
     ] = None
-    clicks: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Instead of judgements, a table of clicks: query, document, clicks, impressions, "
-            "and if possible position.",
-        ),
-    ] = None
     ids: Annotated[
         str | None,
         typer.Option("--id", help="Column of ids [default: id, query_id, doc_id and the like]."),
@@ -115,7 +107,7 @@ class SearchOptions:
     @property
     def files(self) -> list[str | Path | None]:
         """The files that are read."""
-        return [self.queries, self.documents, self.qrels, self.clicks]
+        return [self.queries, self.documents, self.qrels]
 
     def read(self, split: str) -> SearchInput:
         """Read vectors and judgements; `split` are the judgements of a BEIR folder to use."""
@@ -124,7 +116,6 @@ class SearchOptions:
             self.documents,
             qrels=self.qrels,
             beir=self.beir,
-            clicks=self.clicks,
             split=split,
             ids=self.ids,
             text=self.text,

@@ -49,10 +49,6 @@ COMMANDS = {
         "gate",
         "Say whether a new version is better than the old one, on data that neither has seen.",
     ),
-    "bridge": (
-        "bridge",
-        "Map the vectors of a new embedding model to those of an old one, and say what is kept.",
-    ),
     "match": (
         "match",
         "Find the records of two tables, or of one table, that are the same.",
@@ -108,7 +104,7 @@ With a table of your own, and labels in a column:
 COMMAND_GROUPS = {
     "Learn": ("learn", "compare", "report", "show"),
     "Use a metric": ("transform", "neighbors", "predict", "verify", "evaluate", "export"),
-    "Search": ("adapt", "weigh", "search-report", "gate", "bridge"),
+    "Search": ("adapt", "weigh", "search-report", "gate"),
     "Records": ("match",),
     "Ask people": ("ask",),
 }
@@ -128,13 +124,12 @@ EXAMPLES = {
     "search-report": "nearfar search-report queries.parquet documents.parquet --qrels judged.qrels",
     "gate": "nearfar gate old.safetensors new.safetensors --queries queries.parquet "
     "--documents documents.parquet --qrels gate.qrels",
-    "bridge": "nearfar bridge new.parquet old.parquet --index index.parquet --id id",
     "match": "nearfar match left.csv right.csv --pairs known.csv --target 'fmr<=1e-4' --out "
     "matches.csv",
     "ask": "nearfar ask objects.csv --id name --out judgements.db",
 }
 OPTION_GROUPS = {
-    "Supervision": "label numbers triplets pairs id group qrels beir clicks ignore-unknown train",
+    "Supervision": "label numbers triplets pairs id group qrels beir ignore-unknown train",
     "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
     "columns source bm25 number",
     "Questions": "kind random-share person pictures vectors ask questions",

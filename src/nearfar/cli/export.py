@@ -11,9 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nearfar.bridge import Bridge
 from nearfar.cli import options
-from nearfar.cli.files import is_adapter, is_bridge, load_adapter, load_metric, spooled
+from nearfar.cli.files import is_adapter, load_adapter, load_metric, spooled
 from nearfar.cli.terminal import UserError, command, say, show_json
 from nearfar.deploy.formats import ExportTarget, export_targets
 from nearfar.retrieval import RetrievalAdapter
@@ -75,8 +74,7 @@ def export(
 ) -> None:
     """Write a metric for other programs: an index, a model, SQL, Python or a model card.
 
-    An adapter is written as its map of queries; an index or SQL searches with it. A bridge is
-    written as its map.
+    An adapter is written as its map of queries; an index or SQL searches with it.
     """
     target = _TARGETS[_CHOICES(to).value]
     if not (target.is_folder and save_as.is_dir()):
@@ -85,14 +83,6 @@ def export(
         raise UserError(f"--rows is for --to {_WITH_ROWS}; {target.name} does not contain rows.")
     if is_adapter(metric):
         model, X, shape = _load_adapter(metric, target, rows, drop, documents)
-    elif is_bridge(metric):
-        if not target.is_map or drop or documents:
-            maps = " or ".join(name for name, each in _TARGETS.items() if each.is_map)
-            raise UserError(
-                f"A bridge is a map: export it to {maps}, without --drop and --documents."
-            )
-        model, X = Bridge.load(metric), None
-        shape = (model.n_features_in_, len(model.linear_map_.b))
     else:
         model, X, shape = _load_metric(metric, target, rows, drop, documents)
     arguments: dict[str, Any] = {option.name: given[option.name] for option in target.options}

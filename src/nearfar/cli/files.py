@@ -113,10 +113,6 @@ def load_metric(path: Path) -> Metric:
             f"{path} is an adapter for searches, not a metric; transform, neighbors, show, export "
             "and search-report take it."
         )
-    if is_bridge(path):
-        raise UserError(
-            f"{path} is a bridge between models, not a metric; transform, show and export take it."
-        )
     if kind_of_file(path) == "sources":
         raise UserError(
             f"{path} has weights of the sources of a search, and is not a metric; show takes it, "
@@ -130,11 +126,6 @@ def is_adapter(path: Path) -> bool:
     if not path.is_file():
         raise no_file(path)
     return kind_of_file(path) == "adapter"
-
-
-def is_bridge(path: Path) -> bool:
-    """Tell whether a file is a bridge between embedding models."""
-    return kind_of_file(path) == "bridge"
 
 
 def load_adapter(path: Path) -> RetrievalAdapter:

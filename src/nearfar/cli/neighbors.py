@@ -14,8 +14,8 @@ from nearfar.cli.files import deliver, is_adapter, load_adapter, load_metric, sp
 from nearfar.cli.terminal import UserError, bars, command, show_table
 from nearfar.metrics.metric import Metric
 from nearfar.retrieval import RetrievalAdapter
+from nearfar.retrieval.ranking import as_vectors
 from nearfar.retrieval.search_input import Kind, read_vectors
-from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.quoting import counted, plain
 from nearfar.tables.formats import WRITTEN_TABLES, check_output, shown_name, stem_of

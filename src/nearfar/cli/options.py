@@ -44,8 +44,7 @@ ModelPath = Annotated[
     Path,
     typer.Argument(
         metavar="METRIC",
-        help="Metric file, as written by `nearfar learn`, adapter, by `nearfar adapt`, or bridge, "
-        "by `nearfar bridge`.",
+        help="Metric file, as written by `nearfar learn`, or adapter, by `nearfar adapt`.",
     ),
 ]
 Documents = Annotated[
@@ -55,7 +54,7 @@ VectorColumn = Annotated[
     str | None,
     typer.Option(
         "--vector",
-        help="For adapters and bridges: column of vectors [default: the only one with lists].",
+        help="For adapters: column of vectors [default: the only one with lists].",
     ),
 ]
 SearchVector = Annotated[

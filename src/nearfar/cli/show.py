@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from nearfar.bridge import Bridge
 from nearfar.cli import options
-from nearfar.cli.files import is_adapter, is_bridge, load_adapter, load_metric
+from nearfar.cli.files import is_adapter, load_adapter, load_metric
 from nearfar.cli.terminal import UserError, command, say, show_json, show_table
 from nearfar.evaluate.neighbor_votes import RELIABILITY_HEADINGS, Reliability
 from nearfar.metrics.importance import comparable_shares
@@ -21,10 +20,8 @@ from nearfar.runtime.notes import note
 from nearfar.runtime.provenance import Provenance
 from nearfar.runtime.quoting import counted
 from nearfar.runtime.tensor_file import kind_of_file, metadata_of
-from nearfar.workflow.bridging import bridge_text
 from nearfar.workflow.description import (
     describe_adapter,
-    describe_bridge,
     describe_columns,
     describe_metric,
 )
@@ -56,7 +53,7 @@ def show(
 
     Shares of columns are those of a report: of the mean squared distance between the rows that the
     metric was learned from. Of an adapter, show what it maps and what its held-out searches gained;
-    of a bridge, what it keeps; of weights, what each source adds.
+    of weights, what each source adds.
     """
     if columns:
         _show_columns(metric, json)
@@ -70,13 +67,6 @@ def show(
         else:
             say(f"{metric}: weights of {counted(len(weights.weights_), 'source')}")
             say(str(weights.chosen_))
-    elif is_bridge(metric):
-        bridge = Bridge.load(metric)
-        if json:
-            show_json({"file": str(metric), **describe_bridge(bridge)})
-        else:
-            size = f"{bridge.n_features_in_} features to {len(bridge.linear_map_.b)} coordinates"
-            say(f"{metric}: bridge of form {bridge.form_}, {size}\n{bridge_text(bridge)}")
     else:
         _show_metric(metric, json)
     if not (json or columns) and (made := Provenance.read(metadata_of(metric))) is not None:

@@ -8,11 +8,9 @@ from typing import Annotated
 
 import typer
 
-from nearfar.bridge import Bridge
 from nearfar.cli import options
 from nearfar.cli.files import (
     is_adapter,
-    is_bridge,
     load_adapter,
     load_metric,
     shown_target,
@@ -55,8 +53,8 @@ def transform(
 ) -> None:
     """Map the rows of a file so that Euclidean distance is the metric.
 
-    With an adapter, map queries or documents so that inner products are scores; with a bridge, map
-    vectors of a new model to those of an old one. Memory is bounded, however large the file is.
+    With an adapter, map queries or documents so that inner products are scores. Memory is bounded,
+    however large the file is.
     """
     start = time.perf_counter()
     if is_adapter(metric):
@@ -65,11 +63,8 @@ def transform(
         row_map = RowMap.of_vectors(mapped, adapter.n_features_in_, source, vector)
     elif documents:
         raise UserError(f"--documents is for adapters, which {metric} is not.")
-    elif is_bridge(metric):
-        bridge = Bridge.load(metric)
-        row_map = RowMap.of_vectors(bridge.transform, bridge.n_features_in_, source, vector)
     elif vector is not None:
-        raise UserError(f"--vector is for adapters and bridges; {metric} is a metric.")
+        raise UserError(f"--vector is for adapters; {metric} is a metric.")
     else:
         row_map = RowMap.of_metric(load_metric(metric))
     with bars() as shown, stdout_file(target) as path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +14,6 @@ from nearfar.cli.terminal import NOT_HELPFUL, WORSE, bars, command, say, show_re
 from nearfar.workflow.weighing import weigh as weigh_sources
 
 _Columns = list[str] | None
-
-
-class Store(StrEnum):
-    """Where documents are searched."""
-
-    qdrant = "qdrant"
-    opensearch = "opensearch"
-    pgvector = "pgvector"
 
 
 @command
@@ -50,9 +41,6 @@ def weigh(
     save_as: Annotated[Path, options.output("File of weights to write.")] = Path(
         "weights.safetensors"
     ),
-    to: Annotated[
-        Store | None, typer.Option(help="Print the search as a request of this store, too.")
-    ] = None,
     json: options.Json = False,
 ) -> None:
     """Learn how much each vector, text and number counts in a search, and say which ones help.
@@ -76,10 +64,9 @@ def weigh(
             cv=folds,
             random_state=seed,
         )
-    request = [] if to is None else [weights.to_store(to.value)]
     weights.save(save_as)
     show_result(weights.chosen_, json=json)
     if not json:
-        say("\n".join([f"Weights written to {save_as}", *request]))
+        say(f"Weights written to {save_as}")
     if weights.chosen_.outcome != "better":
         raise typer.Exit(WORSE if weights.chosen_.outcome == "worse" else NOT_HELPFUL)

@@ -1,4 +1,4 @@
-"""A metric, bridge or adapter behind LangChain's interface of embeddings."""
+"""A metric or adapter behind LangChain's interface of embeddings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MetricEmbeddings(Embeddings):
     ----------
     embeddings : langchain_core.embeddings.Embeddings
         The model that embeds texts.
-    model : Metric, Bridge or adapter
+    model : Metric or adapter
         What maps its vectors. An adapter has `transform_queries` and `transform_documents`.
 
     Examples

@@ -1,4 +1,4 @@
-"""`LinearMap`: what is deployed of a metric, an adapter or a bridge.
+"""`LinearMap`: what is deployed of a metric or an adapter.
 
     x -> L u + b,     u = x, or x / |x| with `unit_rows`; rows of zeros stay zero
 
@@ -34,7 +34,7 @@ class LinearMap:
     unit_rows : bool
         Whether rows are divided by their length first.
     feature_names : tuple of str or None
-    maps : sequence of LeafMap, PieceMap, Regions or None
+    maps : sequence of LeafMap, PieceMap or None
         What L is applied to: the features of these maps of u, side by side; None stands for u
         itself. Empty if L is applied to u.
 
@@ -91,7 +91,7 @@ def linear_maps(model: Any) -> tuple[LinearMap, LinearMap]:
 
     Parameters
     ----------
-    model : Metric, Bridge or adapter
+    model : Metric or adapter
         With `linear_map`, or with `transform_queries`, `transform_documents` and
         `n_features_in_`.
     """
@@ -122,7 +122,7 @@ def transforms(model: object) -> tuple[Callable[[Floats], Floats], Callable[[Flo
 
 
 class MappedVectors:
-    """Vectors of texts as lists, mapped by a metric, a bridge or an adapter."""
+    """Vectors of texts as lists, mapped by a metric or an adapter."""
 
     def __init__(self, model: object) -> None:
         self._map_queries, self._map_documents = transforms(model)
@@ -137,4 +137,4 @@ class MappedVectors:
         return np.asarray(self._map_queries(np.asarray([vector])))[0].tolist()
 
 
-_NOT_A_MODEL = "Expected a metric, a bridge or an adapter; got {}."
+_NOT_A_MODEL = "Expected a metric or an adapter; got {}."

@@ -1,4 +1,4 @@
-"""A metric, bridge or adapter behind LlamaIndex's interface of embeddings."""
+"""A metric or adapter behind LlamaIndex's interface of embeddings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MetricEmbedding(BaseEmbedding):
     ----------
     embed_model : llama_index.core.base.embeddings.base.BaseEmbedding
         The model that embeds texts.
-    model : Metric, Bridge or adapter
+    model : Metric or adapter
         What maps its vectors. An adapter has `transform_queries` and `transform_documents`.
     **options
         Fields of `BaseEmbedding`, such as `embed_batch_size` (default: those of `embed_model`).

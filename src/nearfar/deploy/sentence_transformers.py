@@ -1,4 +1,4 @@
-"""A metric, bridge or adapter as the last modules of a sentence-transformers model.
+"""A metric or adapter as the last modules of a sentence-transformers model.
 
 The modules are sentence-transformers' own, so that a saved model can be loaded without nearfar and
 without ``trust_remote_code``.
@@ -29,7 +29,7 @@ def metric_modules(model: Any) -> list[Module]:
 
     Parameters
     ----------
-    model : Metric, Bridge or adapter
+    model : Metric or adapter
         A linear map. An adapter has `transform_queries` and `transform_documents`.
 
     Examples

@@ -28,10 +28,9 @@ from nearfar.metrics.importance import (
     several_features,
 )
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.points import unit_length
 from nearfar.runtime.notes import note
 from nearfar.runtime.provenance import Provenance
-from nearfar.typing import Array, Bools, Floats, Ints, Json, Vector
+from nearfar.typing import Array, Floats, Ints, Json, Vector
 
 T = TypeVar("T")
 
@@ -42,11 +41,6 @@ _DIGESTS = 10_000
 _FIGURE_VALUES = 1 << 22
 # With 48 bits, 10,000 digests match one of a million other rows with a probability below 1e-4.
 _DIGEST_BYTES = 6
-# Numbers of a direction digest, one byte each, and their step. float16 moves them by about 2e-4, so
-# that one digest in twenty changes; an angle of 0.02 changes nearly all.
-_PROJECTIONS, _STEP = 6, 0.02
-# Directions that may be alike by chance: this many rows, or this share of them.
-_CHANCE, _CHANCE_SHARE = 2, 0.01
 MANY_LEARNED_FROM = 0.05
 """With a smaller share of known rows, figures are hardly better than on new ones."""
 # Squares of larger numbers may overflow.
@@ -236,32 +230,6 @@ def row_digests(X: Floats) -> Ints:
     rows = (np.asarray(row, dtype=np.float64) + 0.0 for row in X)
     hashes = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
     return np.array([int.from_bytes(each, "big") for each in hashes], dtype=np.int64)
-
-
-def direction_digests(X: Floats) -> Ints:
-    """Return a number for each row that hardly depends on its length and on rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.metrics.learned_from import direction_digests
-    >>> a, b, c = direction_digests(np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 6.0]]))
-    >>> bool(a == c), bool(a == b)
-    (True, False)
-    """
-    onto = np.random.RandomState(0).normal(size=(X.shape[1], _PROJECTIONS))
-    steps = np.floor(unit_length(X.astype(np.float64)) @ onto / _STEP).astype(np.int64) % 256
-    return np.asarray(steps @ 256 ** np.arange(_PROJECTIONS))
-
-
-def known_rows(X: Floats, exact: Ints, directions: Ints) -> Bools:
-    """Tell which rows have digests that are stored, with another length or precision if several do.
-
-    A row of zeros is no other row, and there are too few directions in the plane or in space.
-    """
-    alike = np.isin(direction_digests(X), directions) & X.any(axis=1)
-    several = X.shape[1] > 3 and np.count_nonzero(alike) > max(_CHANCE, _CHANCE_SHARE * len(X))
-    return (np.isin(row_digests(X), exact) & X.any(axis=1)) | (alike & several)
 
 
 def stored_importance(path: Path, metric: Metric) -> list[Importance | None]:

@@ -1,28 +1,25 @@
 """Search with judged results: what is relevant, and how good a search is."""
 
 from nearfar.retrieval.adapter import RetrievalAdapter
-from nearfar.retrieval.clicks import from_clicks
 from nearfar.retrieval.comparison import compare_retrieval
 from nearfar.retrieval.cutoff import Cutoff
-from nearfar.retrieval.drift import QueryDrift, query_drift
-from nearfar.retrieval.ranking import Ranking, search
-from nearfar.retrieval.ranking_measures import JudgedRanking
+from nearfar.retrieval.ranking import JudgedRanking, Ranking, search
 from nearfar.retrieval.readers import (
     Collection,
     from_columns,
     read_beir,
     read_qrels,
+    write_qrels,
+    write_run,
 )
 from nearfar.retrieval.relevance import Relevance
 from nearfar.retrieval.results import SearchComparison, SearchResult
-from nearfar.retrieval.runs import write_qrels, write_run
 from nearfar.retrieval.source_weights import SourceWeights
 
 __all__ = [
     "Collection",
     "Cutoff",
     "JudgedRanking",
-    "QueryDrift",
     "Ranking",
     "Relevance",
     "RetrievalAdapter",
@@ -30,9 +27,7 @@ __all__ = [
     "SearchResult",
     "SourceWeights",
     "compare_retrieval",
-    "from_clicks",
     "from_columns",
-    "query_drift",
     "read_beir",
     "read_qrels",
     "search",

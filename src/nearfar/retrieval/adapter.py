@@ -16,16 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.columns.cells import is_frame
 from nearfar.deploy.linear_map import LinearMap
-from nearfar.metrics.learned_from import direction_digests, row_digests
 from nearfar.metrics.points import unit_length
-from nearfar.retrieval.adapter_choice import Answers, Choice, HeldOut, choose
-from nearfar.retrieval.adapter_cutoff import AdapterCutoff, set_aside
-from nearfar.retrieval.adapter_path import Corpus, score_spread
-from nearfar.retrieval.candidates import shared_pool
+from nearfar.retrieval.adapter_choice import Answers, Choice, Corpus, HeldOut, choose, score_spread
+from nearfar.retrieval.adapter_use import AdapterUse, set_aside
 from nearfar.retrieval.cutoff import Cutoff, search_target
-from nearfar.retrieval.geometry import Geometry, Whitening
+from nearfar.retrieval.ranking import as_vectors, checked_vectors, vector_digests
+from nearfar.retrieval.ranking_loss import Geometry, Whitening, shared_pool
 from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.vectors import as_vectors, checked_vectors
 from nearfar.runtime.history import History
 from nearfar.runtime.notebook_html import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import (
@@ -51,7 +48,7 @@ _TEMPERATURE = 0.5
 _RANK = 64
 
 
-class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
+class RetrievalAdapter(ShowsFit, AdapterUse, BaseEstimator):
     """Adapt the vectors of a search to judged queries.
 
     Learns the score q' W x of a query and a document. W = I are the untouched vectors, and held-out
@@ -114,9 +111,7 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
         With a target, what is certified: `answer` leaves out documents with lower scores.
     learned_queries_, learned_documents_, cutoff_queries_ : array of int
         Digests of the queries that it was learned from, of their relevant documents, and of the
-        queries that certified the cut-off.
-    learned_directions_ : array of int
-        Digests of the queries that do not depend on length and hardly on precision.
+        queries that certified the cut-off, all rounded to float32.
     provenance_ : Provenance or None
         When it was learned, by which version and from how much; None if an earlier file does not
         say.
@@ -229,10 +224,8 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
             self._fit(self._scored(queries), self._scored(documents), relevance)
         known = np.unique(relevance.document[relevance.relevant])
         learned = slice(None if self.learn else 0)
-        learned_from = queries[relevance.queries[learned]]
-        self.learned_queries_ = row_digests(learned_from)
-        self.learned_directions_ = direction_digests(learned_from)
-        self.learned_documents_ = row_digests(documents[known[learned]])
+        self.learned_queries_ = vector_digests(queries[relevance.queries[learned]])
+        self.learned_documents_ = vector_digests(documents[known[learned]])
         self.cutoff_, self.cutoff_queries_ = None, np.empty(0, dtype=np.int64)
         if self.target is not None:
             with limited_threads(self.n_jobs):
@@ -410,14 +403,13 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
         """Write the adapter to one safetensors file, readable in any language.
 
         Its arrays (float64) are W, and center and whitening if both tables are whitened; queries,
-        directions, documents and cutoff_queries (int64) are digests of what it was learned from,
-        and of what certified the cut-off. Its metadata are "format", "version", "provenance", and
-        in "state" the JSON of the parameters, of what held-out queries chose and of the cut-off.
+        documents and cutoff_queries (int64) are digests of what it was learned from, and of what
+        certified the cut-off. Its metadata are "format", "version", "provenance", and in "state"
+        the JSON of the parameters, of what held-out queries chose and of the cut-off.
         """
         check_is_fitted(self)
         arrays: dict[str, Array] = {"W": self.W_}
         arrays |= {"queries": self.learned_queries_, "documents": self.learned_documents_}
-        arrays["directions"] = self.learned_directions_
         arrays["cutoff_queries"] = self.cutoff_queries_
         if self._whitening is not None:
             arrays |= {"center": self._whitening.center, "whitening": self._whitening.map}
@@ -445,7 +437,7 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
         ValueError
             If it is not an adapter, or is damaged.
         """
-        with open_tensors(path, "adapter", versions=(1, 2)) as file:
+        with open_tensors(path, "adapter", versions=(2,)) as file:
             arrays = {name: file[name] for name in file}
             W = arrays["W"]
             square = W.ndim == 2 and W.shape[0] == W.shape[1]
@@ -465,16 +457,14 @@ class RetrievalAdapter(ShowsFit, AdapterCutoff, BaseEstimator):
                 chosen[part] = HeldOut(**chosen[part]) if chosen.get(part) else None
             adapter.chosen_ = Choice(**chosen)
             adapter.temperature_ = float(state["temperature"])
-            cutoff = state.get("cutoff")
+            cutoff = state["cutoff"]
             adapter.cutoff_ = None if cutoff is None else Cutoff(**cutoff)
+            adapter.learned_queries_ = arrays["queries"].astype(np.int64)
+            adapter.learned_documents_ = arrays["documents"].astype(np.int64)
+            adapter.cutoff_queries_ = arrays["cutoff_queries"].astype(np.int64)
         except (TypeError, LookupError, ValueError) as error:
             raise ValueError(f"{path}: not a valid adapter: {error}.") from error
         adapter.W_, adapter.provenance_ = arrays["W"], provenance
-        none = np.empty(0)
-        adapter.learned_queries_ = arrays.get("queries", none).astype(np.int64)
-        adapter.learned_directions_ = arrays.get("directions", none).astype(np.int64)
-        adapter.learned_documents_ = arrays.get("documents", none).astype(np.int64)
-        adapter.cutoff_queries_ = arrays.get("cutoff_queries", none).astype(np.int64)
         adapter.history_ = History()
         adapter.n_features_in_ = len(adapter.W_)
         whitened = "whitening" in arrays

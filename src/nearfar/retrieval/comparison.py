@@ -8,7 +8,7 @@ not fitted again: they search for all queries that they were not learned from, w
 
 Queries for documents that were relevant to queries learned from (seen) are told apart from the
 others (unseen). If hardly any are for unseen documents, further folds hold out queries together
-with all others for the same documents (`unseen_documents`).
+with all others for the same documents (`relevance.unseen_folds`).
 """
 
 from __future__ import annotations
@@ -24,22 +24,19 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold
 
-from nearfar.metrics.learned_from import known_rows, row_digests
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval.adapter import RetrievalAdapter
 from nearfar.retrieval.adapter_choice import Answers
-from nearfar.retrieval.ranking import Ranking, search
-from nearfar.retrieval.ranking_measures import JudgedRanking
-from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.results import UNTOUCHED, SearchComparison, SearchResult, scored
-from nearfar.retrieval.unseen_documents import (
+from nearfar.retrieval.ranking import JudgedRanking, Ranking, checked_vectors, known_vectors, search
+from nearfar.retrieval.relevance import (
+    Relevance,
     Split,
     document_weights,
     few_unseen,
     held_out_groups,
     unseen_folds,
 )
-from nearfar.retrieval.vectors import checked_vectors
+from nearfar.retrieval.results import UNTOUCHED, SearchComparison, SearchResult, scored
 from nearfar.runtime.notes import note
 from nearfar.runtime.parameters import (
     ParameterRule,
@@ -269,19 +266,18 @@ def _common(named: Mapping[str, Adapter], parameter: str, default: Any) -> Any:
 
 def _not_learned_from(Q: Floats, relevance: Relevance, named: Mapping[str, Adapter]) -> Relevance:
     """Leave out the queries that adapters were learned from which are not fitted again."""
-    kinds = ("learned_queries_", "learned_directions_")
     learned = {
-        name: [getattr(adapter.estimator, kind, np.empty(0, dtype=np.int64)) for kind in kinds]
+        name: getattr(adapter.estimator, "learned_queries_", np.empty(0, dtype=np.int64))
         for name, adapter in named.items()
         if isinstance(adapter, FrozenEstimator) and getattr(adapter.estimator, "learn", True)
     }
     if not learned:
         return relevance
-    if unknown := [name for name, (digests, _) in learned.items() if not len(digests)]:
+    if unknown := [name for name, digests in learned.items() if not len(digests)]:
         who = "the adapter" if len(learned) == 1 else " and ".join(unknown)
         note(f"it is not known which queries {who} learned from.", warning=True)
     queries = relevance.queries
-    known = np.any([known_rows(Q[queries], *digests) for digests in learned.values()], axis=0)
+    known = known_vectors(Q[queries], np.concatenate(list(learned.values())))
     if known.all():
         raise ValueError(
             "The adapter was learned from all of these queries, so that they cannot tell whether "
@@ -305,7 +301,7 @@ def _for_known_documents(X: Floats, relevance: Relevance, named: Mapping[str, Ad
         if isinstance(adapter, FrozenEstimator)
     ]
     documents = np.unique(relevance.document[relevance.relevant])
-    known = documents[np.isin(row_digests(X[documents]), np.concatenate(learned))]
+    known = documents[known_vectors(X[documents], np.concatenate(learned))]
     seen = relevance.query[relevance.relevant & np.isin(relevance.document, known)]
     return np.isin(relevance.queries, seen)
 
@@ -338,17 +334,13 @@ def _search_folds(
                 places = np.searchsorted(seen, judged.query)
                 known = Relevance(places, judged.document, judged.grade)
                 fitted = clone(adapter).fit(Q[seen], X, known)
-            found[name] = _search(fitted, Q, X, unseen, depth), _clock() - begin
+            mapped = fitted.transform_queries(Q[unseen]), fitted.transform_documents(X)
+            found[name] = replace(search(*mapped, depth), queries=unseen), _clock() - begin
         searches.append(found)
         spent = _clock() - start
         if budget is not None and spent * (len(searches) + 1) / len(searches) > budget:
             break
     return searches
-
-
-def _search(adapter: Adapter, Q: Floats, X: Floats, queries: Ints, depth: int) -> Ranking:
-    mapped = adapter.transform_queries(Q[queries]), adapter.transform_documents(X)
-    return replace(search(*mapped, depth), queries=queries)
 
 
 def _groups(Q: Floats, queries: Ints, groups: ArrayLike | None) -> Ints:

@@ -1,7 +1,8 @@
-"""Judged searches from files and tables.
+"""Judged searches from files and tables, and TREC files for other tools.
 
 `read_beir` reads a folder in the layout of BEIR and MTEB, and `read_qrels` a file of judgements as
-TREC and BEIR write them. `from_columns` makes judgements from columns.
+TREC and BEIR write them. `from_columns` makes judgements from columns. `write_run` and
+`write_qrels` write rankings and judgements for ir_measures, ranx and trec_eval.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import Any, Literal, NamedTuple, TextIO
 
 import numpy as np
 
+from nearfar.retrieval.ranking import Ranking
 from nearfar.retrieval.relevance import Relevance
+from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.parameters import check_parameters, choice
-from nearfar.typing import Array, Ints
+from nearfar.typing import Ints
 
 Unknown = Literal["raise", "ignore"]
 
@@ -268,18 +271,26 @@ def from_columns(
     """
     lists: list[list[Any]] = [[] for _ in query]
     if negatives is not None:
-        lists = [_as_list(documents) for documents in negatives]
+        # One document, several or none.
+        lists = [
+            []
+            if each is None
+            else [each]
+            if isinstance(each, str) or not np.iterable(each)
+            else list(each)
+            for each in negatives
+        ]
     if not len(query) == len(positive) == len(lists):
         raise ValueError(
             "The columns have different lengths: "
             f"{len(query)} queries, {len(positive)} positive and {len(lists)} negative documents."
         )
     sizes = [len(each) for each in lists]
-    rows = rows_of(query, query_ids, "query")
+    rows = _rows_of(query, query_ids, "query")
     flat = [*positive, *(document for each in lists for document in each)]
     return Relevance(
         np.concatenate([rows, np.repeat(rows, sizes)]),
-        rows_of(flat, document_ids, "document"),
+        _rows_of(flat, document_ids, "document"),
         np.repeat([1.0, 0.0], [len(rows), sum(sizes)]),
     )
 
@@ -290,12 +301,6 @@ def _rows_by_id(kind: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
         if rows.setdefault(name, row) != row:
             raise ValueError(f"Two rows have the {kind} id {name!r}; ids must be different.")
     return rows
-
-
-def _row(rows: Mapping[Hashable, int], name: Hashable, kind: str, where: str) -> int:
-    if name not in rows:
-        raise ValueError(f"{where} names {kind} {name!r}, which has no vector.")
-    return rows[name]
 
 
 def _existing(path: Path) -> Path:
@@ -346,7 +351,7 @@ def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, f
         yield where, fields[0], fields[-2], max(0.0, grade)
 
 
-def rows_of(names: Array | Sequence[Hashable], ids: Iterable[Hashable] | None, kind: str) -> Ints:
+def _rows_of(names: Sequence[Hashable], ids: Iterable[Hashable] | None, kind: str) -> Ints:
     """Return row numbers: those given, or those of ids."""
     if ids is None:
         rows = np.asarray(names)
@@ -354,14 +359,120 @@ def rows_of(names: Array | Sequence[Hashable], ids: Iterable[Hashable] | None, k
             raise ValueError(f"Pass {kind}_ids, as the column of {kind} ids has no row numbers.")
         return rows.astype(np.intp)
     rows_by_id = _rows_by_id(kind, ids)
-    plain = names.tolist() if isinstance(names, np.ndarray) else names
-    numbers = [_row(rows_by_id, name, kind, f"Row {row}") for row, name in enumerate(plain)]
-    return np.array(numbers, dtype=np.intp)
+    for row, name in enumerate(names):
+        if name not in rows_by_id:
+            raise ValueError(f"Row {row} names {kind} {name!r}, which has no vector.")
+    return np.array([rows_by_id[name] for name in names], dtype=np.intp)
 
 
-def _as_list(documents: Any) -> list[Any]:
-    """Return documents as a list: one document, several or none."""
-    if documents is None:
-        return []
-    single = isinstance(documents, str) or not np.iterable(documents)
-    return [documents] if single else list(documents)
+def write_run(
+    path: str | os.PathLike[str],
+    ranking: Ranking,
+    *,
+    query_ids: Sequence[object] | None = None,
+    document_ids: Sequence[object] | None = None,
+    name: str = "nearfar",
+) -> None:
+    """Write a ranking, one document a line: query, Q0, document, rank, score, name.
+
+    trec_eval reads scores in single precision, and orders equal ones by document id. Scores are
+    therefore rounded to single precision, and lowered by the smallest step where two would be
+    equal, so that every tool has the same order.
+
+    Parameters
+    ----------
+    path : path
+        An existing file is replaced once the new one is complete.
+    ranking : Ranking
+    query_ids, document_ids : sequence, optional
+        Ids of the rows of Q and X; by default their row numbers.
+    name : str, default="nearfar"
+        Name of the run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from nearfar.retrieval import search, write_run
+    >>> ranking = search(np.array([[1.0]]), np.array([[0.5], [2.0]]), depth=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "run.trec"
+    ...     write_run(path, ranking, query_ids=["q1"], document_ids=["a", "b"])
+    ...     print(path.read_text().rstrip())
+    q1 Q0 b 1 2 nearfar
+    q1 Q0 a 2 0.5 nearfar
+    """
+    _check_word(name, "name of a run")
+    queries, documents = _Names(query_ids, "query"), _Names(document_ids, "document")
+    single = ranking.scores.astype(np.float32)
+    for column in range(1, single.shape[1]):
+        below = np.nextafter(single[:, column - 1], np.float32(-np.inf))
+        single[:, column] = np.minimum(single[:, column], below)
+    rows = zip(ranking.queries, ranking.documents, single, strict=True)
+    _write(
+        path,
+        (
+            f"{queries[query]} Q0 {documents[document]} {rank} {score:.9g} {name}"
+            for query, best, scores in rows
+            for rank, (document, score) in enumerate(zip(best, scores, strict=True), start=1)
+        ),
+    )
+
+
+def write_qrels(
+    path: str | os.PathLike[str],
+    relevance: Relevance,
+    *,
+    query_ids: Sequence[object] | None = None,
+    document_ids: Sequence[object] | None = None,
+) -> None:
+    """Write judgements, one a line: query, 0, document, grade.
+
+    Grades must be whole numbers. Parameters as in `write_run`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nearfar import Relevance
+    >>> from nearfar.retrieval import write_qrels
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "qrels.txt"
+    ...     write_qrels(path, Relevance([0], [3], [2]))
+    ...     print(path.read_text().rstrip())
+    0 0 3 2
+    """
+    if (relevance.grade % 1 != 0).any():
+        raise ValueError("Grades in a TREC file are whole numbers; scale and round them first.")
+    queries, documents = _Names(query_ids, "query"), _Names(document_ids, "document")
+    rows = zip(relevance.query, relevance.document, relevance.grade, strict=True)
+    _write(path, (f"{queries[q]} 0 {documents[d]} {grade:.0f}" for q, d, grade in rows))
+
+
+class _Names:
+    """Ids of rows as words; row numbers if there are no ids."""
+
+    def __init__(self, ids: Sequence[object] | None, kind: str) -> None:
+        self.ids, self.kind = ids, kind
+
+    def __getitem__(self, row: np.intp) -> str:
+        if self.ids is None:
+            return str(row)
+        if row >= len(self.ids):
+            raise ValueError(
+                f"{self.kind.capitalize()} {row} has no id; got {len(self.ids)} {self.kind} ids."
+            )
+        word = str(self.ids[int(row)])
+        _check_word(word, f"{self.kind} id")
+        return word
+
+
+def _check_word(text: str, what: str) -> None:
+    if len(text.split()) != 1 or text.strip() != text:
+        raise ValueError(f"A {what} in a TREC file is a word without spaces; got {text!r}.")
+
+
+def _write(path: str | os.PathLike[str], lines: Iterator[str]) -> None:
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)

@@ -32,8 +32,7 @@ from nearfar.comparison.verdict_wording import search_headline
 from nearfar.evaluate.intervals import CONFIDENCE, fit_variance, value_interval
 from nearfar.evaluate.measures import NDCG, JudgedSearches, search_measures
 from nearfar.retrieval.adapter_choice import Answers
-from nearfar.retrieval.ranking import Ranking
-from nearfar.retrieval.ranking_measures import JudgedRanking
+from nearfar.retrieval.ranking import JudgedRanking, Ranking
 from nearfar.runtime.optional_package import optional_package
 from nearfar.typing import Ints, Json, Vector
 

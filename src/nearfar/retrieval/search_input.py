@@ -14,11 +14,9 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from nearfar.columns.cells import is_frame
-from nearfar.retrieval.clicks import from_clicks, warn_if_clicks_confirm
+from nearfar.retrieval.ranking import as_vectors
 from nearfar.retrieval.readers import Unknown, UnknownIdError, beir_files, read_qrels, read_texts
 from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.vectors import as_vectors
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
 from nearfar.tables.array_formats import array_names, load_array
@@ -117,7 +115,6 @@ def read_search(
     relevance: Relevance | None = None,
     qrels: str | PathLike[str] | None = None,
     beir: str | PathLike[str] | None = None,
-    clicks: object = None,
     split: str = "test",
     ids: str | None = None,
     text: str | None = None,
@@ -137,8 +134,6 @@ def read_search(
         Judgements: query, 0, document, grade (TREC), or as in BEIR.
     beir : path, optional
         Folder with corpus.jsonl, queries.jsonl and qrels, instead of `qrels`.
-    clicks : path or DataFrame, optional
-        Table of clicks instead of judgements, with the columns of `from_clicks`.
     split : str, default="test"
         Judgements of the folder to use.
     ids, text, vector : str, optional
@@ -155,9 +150,9 @@ def read_search(
     TableError
         If something cannot be read as asked. It is a ValueError.
     """
-    if relevance is None and sum(each is not None for each in (qrels, beir, clicks)) != 1:
-        places = [option("qrels", "FILE"), option("beir", "FOLDER"), option("clicks", "FILE")]
-        raise TableError(f"Say where the judgements are, with one of {', '.join(places)}.")
+    if relevance is None and sum(each is not None for each in (qrels, beir)) != 1:
+        places = f"{option('qrels', 'FILE')} or {option('beir', 'FOLDER')}"
+        raise TableError(f"Say where the judgements are, with {places}.")
     columns = {"ids": ids, "text": text, "vector": vector}
     asked = read_vectors(queries, "query", **columns, vector_option=vector_option)
     searched = read_vectors(documents, "document", **columns, vector_option=vector_option)
@@ -179,10 +174,6 @@ def read_search(
     try:
         if relevance is not None:
             relevance.check(len(Q), len(X))
-        elif clicks is not None:
-            log = clicks if is_frame(clicks) else read_frame(Path(str(clicks)))
-            relevance = from_clicks(log, query_ids=query_ids, document_ids=document_ids)
-            warn_if_clicks_confirm(Q, X, relevance)
         else:
             assert qrels is not None
             if not Path(qrels).is_file():

@@ -4,7 +4,7 @@
 
 Squared distances of parts add, and so do scores: s_b is the cosine of one pair of vectors, BM25, a
 score that another program gives, or a number of the document (`sources`). What weights reach is
-measured on queries that took no part in learning or choosing (`source_choice`): folds of the judged
+measured on queries that took no part in learning or choosing: folds of the judged
 queries are held out, and everything is learned and chosen from the others.
 """
 
@@ -24,11 +24,9 @@ from sklearn.utils.validation import check_is_fitted
 from nearfar.evaluate.intervals import CONFIDENCE
 from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_choice import FEWEST_QUERIES
+from nearfar.retrieval.ranking import as_vectors
 from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.source_choice import ALONE, EQUAL, JudgedScores, folds
-from nearfar.retrieval.sources import Kind, read_sources, scored
-from nearfar.retrieval.store_queries import store_query
-from nearfar.retrieval.vectors import as_vectors
+from nearfar.retrieval.sources import ALONE, EQUAL, JudgedScores, Kind, folds, read_sources, scored
 from nearfar.runtime.notes import note
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer
 from nearfar.runtime.provenance import Provenance
@@ -341,22 +339,6 @@ class SourceWeights(BaseEstimator):
         if not used["vectors"]:
             raise ValueError("No source of vectors has weight, so that there is nothing to index.")
         return used["vectors"], used["numbers"]
-
-    def to_store(self, store: Literal["qdrant", "opensearch", "pgvector"]) -> str:
-        """Return the weighted search as a request of a store: JSON, or SQL for pgvector.
-
-        Fields have the names of the sources, and ``<NAME>`` stands for what a query gives. See
-        `docs/reference/retrieval.md` for where the score is exact.
-        """
-        check_is_fitted(self)
-        check_parameters({"store": choice("qdrant", "opensearch", "pgvector")}, {"store": store})
-        texts = [n for n, kind in self.kinds_.items() if kind == "texts" and self.weights_[n]]
-        if store == "pgvector" and texts:
-            listed = ", ".join(f'"{name}"' for name in texts)
-            note(
-                f"PostgreSQL has no BM25: put its score, from an extension, where {listed} stands."
-            )
-        return store_query(store, self.kinds_, self.weights_, self.numbers_, self.score)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the weights to one safetensors file, readable in any language.

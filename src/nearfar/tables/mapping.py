@@ -87,7 +87,7 @@ class RowMap:
         source: Path,
         vector: str | None = None,
     ) -> RowMap:
-        """Return the map of an adapter or a bridge for the vectors of a file.
+        """Return the map of an adapter for the vectors of a file.
 
         Parameters
         ----------

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from nearfar.bridge import Bridge
 from nearfar.columns.examples import ColumnExample, column_examples
 from nearfar.metrics.importance import (
     column_shares,
@@ -107,19 +106,6 @@ def describe_columns(metric: Metric) -> list[ColumnExample]:
     if metric.columns is not None:
         return column_examples(metric.columns)
     return [ColumnExample(name, "number", "") for name in metric.feature_names or ()]
-
-
-def describe_bridge(bridge: Bridge) -> dict[str, Json]:
-    """Return what a bridge maps, and what it keeps."""
-    return {
-        "kind": "bridge",
-        "form": bridge.form_,
-        "n_features": bridge.n_features_in_,
-        "n_components": len(bridge.linear_map_.b),
-        "recall": asdict(bridge.recall_),
-        "query_recall": asdict(bridge.query_recall_) if bridge.query_recall_ else None,
-        "provenance": asdict(bridge.provenance_) if bridge.provenance_ else None,
-    }
 
 
 def describe_adapter(adapter: RetrievalAdapter) -> dict[str, Json]:

@@ -26,9 +26,10 @@ from nearfar.comparison.verdict_wording import described, search_headline
 from nearfar.constraints import Pairs, Triplets
 from nearfar.evaluate.measures import HeldOutJudgements, measure_of
 from nearfar.evaluate.overlap import OverlappingJudgements
-from nearfar.metrics.learned_from import known_rows, row_digests, stored_digests
+from nearfar.metrics.learned_from import row_digests, stored_digests
 from nearfar.metrics.metric import Metric
 from nearfar.retrieval import RetrievalAdapter, SearchComparison, compare_retrieval
+from nearfar.retrieval.ranking import known_vectors, vector_digests
 from nearfar.retrieval.results import UNTOUCHED, SearchResult, SearchVerdict
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.runtime.notes import Note, collecting_notes, note
@@ -169,14 +170,14 @@ def _gate_searches(files: Mapping[str, Path], data: SearchInput, k: int, leave_o
     adapters = {name: RetrievalAdapter.load(file) for name, file in files.items()}
     queries = data.relevance.queries
     known = {
-        files[name]: known_rows(data.Q[queries], each.learned_queries_, each.learned_directions_)
+        files[name]: known_vectors(data.Q[queries], each.learned_queries_)
         for name, each in adapters.items()
     }
     learned = _learned(known, [data.query_ids[row] for row in queries], "queries", leave_out)
     queries = queries[~learned]
     _check_left(learned, len(queries), "queries")
     relevance = data.relevance.subset(queries)
-    searched = row_digests(data.X)
+    searched = vector_digests(data.X)
     for name, adapter in adapters.items():
         documents = adapter.learned_documents_
         if len(documents) and not np.isin(documents, searched).any():

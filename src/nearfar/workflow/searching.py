@@ -21,7 +21,7 @@ from nearfar.retrieval import (
     write_run,
 )
 from nearfar.retrieval.adapter_choice import Answers, Choice
-from nearfar.retrieval.adapter_cutoff import set_aside
+from nearfar.retrieval.adapter_use import set_aside
 from nearfar.retrieval.comparison import Score
 from nearfar.retrieval.cutoff import Cutoff, search_target
 from nearfar.retrieval.results import SearchVerdict
@@ -40,7 +40,6 @@ def adapt(
     documents: object = None,
     judgements: str | PathLike[str] | Relevance | None = None,
     *,
-    clicks: object = None,
     split: str = "train",
     ids: str | None = None,
     text: str | None = None,
@@ -71,8 +70,6 @@ def adapt(
         Vectors. The queries may also be a `SearchInput`, which has everything.
     judgements : path or Relevance
         A file of judgements (TREC, or as in BEIR), a folder of BEIR, or the judgements themselves.
-    clicks : path or DataFrame, optional
-        A table of clicks instead of judgements; see `from_clicks`.
     split : str, default="train"
         Judgements of a folder to use.
     ids, text, vector : str, optional
@@ -130,10 +127,10 @@ def adapt(
         if isinstance(queries, SearchInput):
             data = queries
         else:
-            if (judgements is None) == (clicks is None):
+            if judgements is None:
                 raise ValueError(
-                    "Say which documents are relevant, by either judgements (a file, a folder of "
-                    "BEIR, or a Relevance) or clicks."
+                    "Say which documents are relevant, by judgements: a file, a folder of BEIR, or "
+                    "a Relevance."
                 )
             relevance = judgements if isinstance(judgements, Relevance) else None
             path = None if isinstance(judgements, Relevance) else judgements
@@ -149,7 +146,6 @@ def adapt(
                 relevance=relevance,
                 qrels=None if folder else path,
                 beir=path if folder else None,
-                clicks=clicks,
                 split=split,
                 ids=ids,
                 text=text,

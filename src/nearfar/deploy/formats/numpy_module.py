@@ -70,15 +70,6 @@ def leaves(X, roots, feature, threshold, right, basis, projection, center, scale
     return V / np.where(length > 0, length, 1)
 
 ''',
-    "regions": '''
-def regions(X, centers):
-    """Return (x, 1) in the block of the nearest centre."""
-    nearest = (X @ centers.T - (centers**2).sum(axis=1) / 2).argmax(axis=1)
-    blocks = np.zeros((len(X), len(centers), X.shape[1] + 1))
-    blocks[np.arange(len(X)), nearest] = np.column_stack([X, np.ones(len(X))])
-    return blocks.reshape(len(X), -1)
-
-''',
     "pieces": '''
 def pieces(X, column, low, high, center, scale):
     """Return columns as ramps."""

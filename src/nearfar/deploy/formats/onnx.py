@@ -73,22 +73,6 @@ def write_onnx(linear_map: LinearMap, path: str | os.PathLike[str], dtype: str) 
                 counts = node("Cast", [counts], f"{name}c", to=kind)
             projection = constant(f"{name}projection", each.projection.astype(dtype))
             features.append(unit(node("MatMul", [counts, projection], f"{name}v"), name))
-        elif each.kind == "regions":
-            K, width = each.centers.shape
-            constants[f"{name}C"] = each.centers.T.astype(dtype)
-            constants[f"{name}h"] = (-(each.centers**2).sum(axis=1) / 2).astype(dtype)
-            scores = node("Gemm", [rows, f"{name}C", f"{name}h"], f"{name}s")
-            nearest = node("ArgMax", [scores], f"{name}n", axis=1, keepdims=1)
-            inside = node("Equal", [nearest, constant(f"{name}k", np.arange(K))], f"{name}e")
-            inside = node("Cast", [inside], f"{name}i", to=kind)
-            one = node("ReduceMax", [inside], f"{name}o", axes=[1], keepdims=1)
-            wide = node("Concat", [rows, one], f"{name}w", axis=1)
-            blocks = [
-                node("Unsqueeze", [part, constant(f"{part}a", np.array([axis]))], f"{part}u")
-                for part, axis in ((inside, 2), (wide, 1))
-            ]
-            shape = constant(f"{name}f", np.array([-1, K * (width + 1)]))
-            features.append(node("Reshape", [node("Mul", blocks, f"{name}m"), shape], name))
         else:
             wide = node("Cast", [rows], f"{name}x", to=onnx.TensorProto.DOUBLE)
             taken = node("Gather", [wide, constant(f"{name}j", each.column)], f"{name}g", axis=1)

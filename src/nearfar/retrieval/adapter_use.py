@@ -1,19 +1,25 @@
-"""Adapters that answer or return nothing: queries set aside for a cut-off, and its use."""
+"""What a fitted adapter does: searches, with or without a cut-off, and exports.
+
+Queries that are set aside certify the cut-off. Other programs get the adapter's maps as an ONNX
+model, a module, an index or SQL.
+"""
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import gen_batches
 
+from nearfar.columns.cells import is_frame
+from nearfar.deploy.formats.sql import SqlSearch, sql_search
+from nearfar.deploy.linear_map import LinearMap
 from nearfar.evaluate.intervals import CONFIDENCE, mean_interval
-from nearfar.metrics.learned_from import row_digests
 from nearfar.retrieval.adapter_choice import Answers, Choice
-from nearfar.retrieval.adapter_export import AdapterExport
 from nearfar.retrieval.cutoff import (
     AnswerEvidence,
     Cutoff,
@@ -21,12 +27,17 @@ from nearfar.retrieval.cutoff import (
     choose_cutoff,
     search_target,
 )
-from nearfar.retrieval.ranking import search
-from nearfar.retrieval.relevance import Relevance
-from nearfar.retrieval.unseen_documents import Split, unseen_folds
-from nearfar.retrieval.vectors import checked_vectors
+from nearfar.retrieval.ranking import (
+    as_vectors,
+    checked_vectors,
+    known_vectors,
+    search,
+    vector_digests,
+)
+from nearfar.retrieval.relevance import Relevance, Split, unseen_folds
 from nearfar.typing import Floats, Ints
 
+_USE = "Inner products of mapped queries and mapped documents are scores."
 _MOST_SCORES = 1 << 24
 
 
@@ -43,7 +54,7 @@ def set_aside(
     --------
     >>> import numpy as np
     >>> from nearfar import Relevance
-    >>> from nearfar.retrieval.adapter_cutoff import set_aside
+    >>> from nearfar.retrieval.adapter_use import set_aside
     >>> relevance = Relevance([0, 1, 2, 3], [5, 5, 6, 6])
     >>> split = set_aside(np.eye(4), relevance, "unseen", np.random.RandomState(0))
     >>> sorted(part.tolist() for part in split)
@@ -56,7 +67,7 @@ def set_aside(
     if answers == "seen":
         aside &= nothing | relevance.sharing(judged, learned)
     elif answers == "unseen":
-        code = np.unique(row_digests(Q[judged]), return_inverse=True)[1]
+        code = np.unique(vector_digests(Q[judged]), return_inverse=True)[1]
         folds = unseen_folds(relevance, 2, random_state, groups=code[~nothing])
         if not folds:
             raise ValueError('All judged queries share documents; use answers="all" or "seen".')
@@ -66,9 +77,14 @@ def set_aside(
     return learned, judged[aside]
 
 
-class AdapterCutoff(AdapterExport):
-    """Searches with a fitted adapter, with or without a cut-off."""
+class AdapterUse:
+    """Searches with a fitted adapter, with or without a cut-off, and its exports.
 
+    An adapter that whitens both tables (``chosen_.whitened``) is not a linear map and cannot be
+    exported.
+    """
+
+    score: str
     target: str | None
     answers: Answers
     chosen_: Choice
@@ -77,9 +93,23 @@ class AdapterCutoff(AdapterExport):
     learned_queries_: Ints
     learned_documents_: Ints
 
+    @property
+    @abstractmethod
+    def query_map(self) -> LinearMap:
+        """The map of queries."""
+
+    @property
+    @abstractmethod
+    def document_map(self) -> LinearMap:
+        """The map of documents; with ``side="query"`` it at most divides them by their length."""
+
     @abstractmethod
     def transform_queries(self, Q: ArrayLike) -> Floats:
         """Map queries."""
+
+    @abstractmethod
+    def transform_documents(self, X: ArrayLike) -> Floats:
+        """Map documents."""
 
     def kneighbors(self, Q: ArrayLike, X: ArrayLike, k: int = 10) -> tuple[Floats, Ints]:
         """Find the documents with the best scores.
@@ -124,8 +154,7 @@ class AdapterCutoff(AdapterExport):
         queries, documents = checked_vectors(Q, X)
         relevance.check(len(queries), len(documents))
         judged, row = np.unique(relevance.query, return_inverse=True)
-        digests = row_digests(queries[judged])
-        n_known = np.count_nonzero(np.isin(digests, self.learned_queries_))
+        n_known = np.count_nonzero(known_vectors(queries[judged], self.learned_queries_))
         if n_known and not repeated:
             raise ValueError(
                 f"The adapter was learned from {n_known} of these {len(judged)} queries; a "
@@ -136,11 +165,11 @@ class AdapterCutoff(AdapterExport):
         parts = {}
         if self.chosen_.helps:
             relevant = np.unique(relevance.document[relevance.relevant])
-            known = relevant[np.isin(row_digests(documents[relevant]), self.learned_documents_)]
+            known = relevant[known_vectors(documents[relevant], self.learned_documents_)]
             seen = np.bincount(row, relevance.relevant & np.isin(relevance.document, known)) > 0
             parts = {"seen": seen, "unseen": ~seen & (evidence.n_relevant > 0)}
         self.cutoff_ = choose_cutoff(evidence, bound, parts)
-        self.cutoff_queries_ = digests
+        self.cutoff_queries_ = vector_digests(queries[judged])
         return self
 
     def tested_cutoff(self, Q: Floats, X: Floats, relevance: Relevance) -> str:
@@ -149,7 +178,7 @@ class AdapterCutoff(AdapterExport):
             return ""
         judged = np.unique(relevance.query)
         used = np.concatenate([self.learned_queries_, self.cutoff_queries_])
-        fresh = judged[~np.isin(row_digests(Q[judged]), used)]
+        fresh = judged[~known_vectors(Q[judged], used)]
         if not len(fresh):
             return "All queries of this report took part in this; test the cut-off on others."
         mapped = self.transform_queries(Q), self.transform_documents(X)
@@ -199,3 +228,78 @@ class AdapterCutoff(AdapterExport):
                 stacklevel=2,
             )
         return answers
+
+    def to_onnx(
+        self, path: str | os.PathLike[str], *, documents: bool = False, dtype: str = "float32"
+    ) -> None:
+        """Write `transform_queries` as an ONNX model, from the input "X" to the output "mapped".
+
+        Parameters
+        ----------
+        path : path-like
+        documents : bool, default=False
+            Write `transform_documents` instead.
+        dtype : {"float32", "float64"}, default="float32"
+            Type of the input, the output and the arithmetic.
+        """
+        from nearfar.deploy.formats.onnx import write_onnx
+
+        write_onnx(self._map(documents), path, dtype)
+
+    def to_numpy(self, path: str | os.PathLike[str], *, documents: bool = False) -> None:
+        """Write `transform_queries` for programs without nearfar.
+
+        Parameters
+        ----------
+        path : path-like
+            A .py file becomes a module with a function `transform`, which needs only NumPy. A .npz
+            file gets the arrays L, b and unit_rows.
+        documents : bool, default=False
+            Write `transform_documents` instead.
+        """
+        from nearfar.deploy.formats.numpy_module import write_numpy
+
+        write_numpy(self._map(documents), path, what="An adapter", use=_USE)
+
+    def to_faiss(self, X: ArrayLike | None, index: str = "flat") -> Any:
+        """Return a faiss index of documents that maps queries itself.
+
+        Its scores are inner products. Search it with queries as they are, and add documents as they
+        are: its ``add`` and ``add_with_ids`` map them. If it is read from a file, both refuse, as
+        faiss would map documents as queries; make it again with all documents.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_documents, n_features)
+        index : {"flat", "hnsw", "ivf"} or str, default="flat"
+            Exact search, a graph, or lists; or a string for `faiss.index_factory`.
+        """
+        from nearfar.deploy.formats.faiss import faiss_search_index
+
+        if X is None:
+            raise ValueError("The index of an adapter has documents in it; pass them as X.")
+        rows: Any = X if is_frame(X) else as_vectors(X, "X")
+        return faiss_search_index(self.query_map, rows, self.transform_documents, index)
+
+    def to_sql(self, column: str | None, *, dialect: str = "duckdb") -> SqlSearch:
+        """Return the search in SQL, on documents as they are, with the cut-off if there is one.
+
+        Parameters
+        ----------
+        column : str
+            Column of the documents' vectors.
+        dialect : {"duckdb", "pgvector"}, default="duckdb"
+        """
+        if not isinstance(column, str):
+            raise ValueError("Name the column of the documents' vectors.")
+        queries, documents = self.query_map, self.document_map
+        if documents.n_components != documents.n_features:
+            raise ValueError(
+                "The adapter maps documents too; store mapped documents, and map queries before "
+                "they go into the database."
+            )
+        cutoff = None if self.cutoff_ is None else self.cutoff_.value
+        return sql_search(queries, column, dialect, cosine=self.score == "cosine", cutoff=cutoff)
+
+    def _map(self, documents: bool) -> LinearMap:
+        return self.document_map if documents else self.query_map
