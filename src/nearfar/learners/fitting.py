@@ -263,7 +263,8 @@ def in_memory(data: Data, learner: MetricLearner) -> tuple[Data, tuple[str, ...]
         How many rows were read, if not all.
     """
     kind = data.supervision.kind
-    if not isinstance(data.X, Rows) or kind in learner._kinds_read():
+    sampled = _samples(learner, kind) and kind not in learner._kinds_read()
+    if not sampled or not isinstance(data.X, Rows):
         return data, ()
     most = learner.max_rows if isinstance(learner.max_rows, int) else MOST_ROWS
     n_rows = len(data.X)
