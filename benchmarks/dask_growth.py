@@ -7,7 +7,8 @@ generate each block whenever they need it. Clusters are worker processes of one 
 - lost: workers are killed after two random iterations.
 - iterations: bytes and seconds of an iteration of BoostMetric on 1, 2 and 4 workers, with the load
   before. Constants come from the runs on one worker; the formula is checked on all.
-- growth: whole fits to many rows on four workers, for BoostMetric to a tenth of them.
+- growth: whole fits to many rows on four workers, the search of all of them, and BoostMetric on a
+  fiftieth of them.
 
     python benchmarks/dask_growth.py [--toy] [--parts equal lost iterations growth] [--rows ROWS]
 
@@ -38,6 +39,7 @@ import nearfar
 from nearfar import RCA, BoostMetric, MaxMarginMetric, RandomPairs, RandomTriplets, open_rows
 from nearfar.constraints import Chunklets
 from nearfar.learners.base import known_learners
+from nearfar.neighbors import kneighbors
 from nearfar.numerics.tiled_edges import TiledEdges
 from nearfar.runtime.dask_executor import DaskExecutor
 from nearfar.runtime.history import Iteration
@@ -53,7 +55,7 @@ TOY: dict[str, Row] = {
     "equal": {"n": 400, "every": 16},
     "lost": {"n": 400, "repeats": 1},
     "iterations": {"sizes": (1_000,), "workers": (1, 2), "n_iterations": 3},
-    "growth": {"sizes": {"RCA, labels": 1_000}},
+    "growth": {"sizes": {"RCA, labels": 1_000, "neighbours of 1,000 queries": 1_000}},
 }
 
 
@@ -271,19 +273,23 @@ def growth(sizes: dict[str, int]) -> Iterator[Row]:
     }
     for name, n in sizes.items():
         X, y = random_rows(n, 64)
-        learner, kind = learners[name]
+        learner, kind = learners.get(name, (None, "labels"))
         known = supervision(kind, y)
+        queries = X[:1_000].compute()
         with cluster(WORKERS) as client:
             load, start = os.getloadavg()[0], time.perf_counter()
             with nearfar.executor(client):
-                learner.fit(X, known)
+                if learner is None:
+                    kneighbors(nearfar.Metric.identity(64), X, queries, n_neighbors=10)
+                else:
+                    learner.fit(X, known)
             seconds = time.perf_counter() - start
         yield {
             "name": name,
             "rows": n,
             "features": 64,
             "seconds": seconds,
-            "iterations": learner.n_iter_,
+            "iterations": 1 if learner is None else learner.n_iter_,
             "load": load,
         }
 
@@ -372,9 +378,9 @@ def table(rows: list[Row]) -> str:
     if by["growth"]:
         lines += [
             "",
-            f"Whole fits on {WORKERS} workers, 64 float32 features:",
+            f"Whole fits, and a search of all rows, on {WORKERS} workers, 64 float32 features:",
             "",
-            "| learner | rows | iterations | seconds | load |",
+            "| what | rows | iterations | seconds | load |",
             "| --- | --- | --- | --- | --- |",
         ]
         for r in by["growth"]:
@@ -396,9 +402,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--toy", action="store_true", help="few rows")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of whole fits")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of whole fits")
     options = parser.parse_args()
-    sizes = {"RCA, labels": options.rows, "BoostMetric, triplets": options.rows // 10}
+    sizes = {
+        "RCA, labels": options.rows,
+        "neighbours of 1,000 queries": options.rows,
+        "BoostMetric, triplets": options.rows // 50,
+    }
     settings = TOY if options.toy else {"growth": {"sizes": sizes}}
     name = "dask_growth_toy" if options.toy else "dask_growth"
     rows = [] if options.toy else stored_rows(name)

@@ -13,7 +13,6 @@ from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.comparison import default_methods
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
 from nearfar.comparison.goal_verdict import GoalComparison
-from nearfar.constraints import mining
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.workflow.methods import AUTO, LEARNERS
 
@@ -519,14 +518,3 @@ def test_labels_that_look_missing_are_left_out(run, folder):
     result = run("learn", "t.csv", "--label", "label", *QUICK, "--numeric", "x")
     assert "left out 10 rows without a label in column label (such as 'NA')" in result.stderr
     assert "20 rows x 1 feature, 2 classes" in result.stdout
-
-
-def test_how_triplets_were_mined(run, document, monkeypatch):
-    options = ["iris.csv", *LABELS, "--no-comparison", "--method", "boost", "--max-iter", 2]
-    assert document("learn", *options)["mining"]["search"] == "exact"
-    assert "Triplets mined" not in run("learn", *options).stdout
-    monkeypatch.setattr(mining, "EXACT_PRODUCTS", 0)
-    monkeypatch.setattr(mining, "FEWEST_ANCHORS", 20)
-    monkeypatch.setattr(mining, "has_faiss", lambda: False)
-    sentence = "Triplets mined exactly for 20 anchors, a random sample of 150 rows."
-    assert sentence in run("learn", *options).stdout.splitlines()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nearfar import NearestTriplets
-from nearfar.constraints import mining
 from nearfar.constraints.mining import class_neighbors
+from nearfar.numerics import nearest_rows
 
 
 def by_loops(X, y, n_targets, n_impostors, *, farthest=False):
@@ -36,13 +36,13 @@ def ranked(distance):
     return [j for group in groups for j in sorted(group)]
 
 
-@pytest.fixture(params=[(512, 4096, 1 << 19), (16, 40, 1 << 19), (7, 24, 60)])
+@pytest.fixture(params=[(512, 2048, 1 << 19), (16, 40, 1 << 19), (7, 24, 60)])
 def tiles(request, monkeypatch):
     rows, columns, candidates = request.param
-    monkeypatch.setattr(mining, "_TILE_ROWS", rows)
-    monkeypatch.setattr(mining, "_TILE_COLUMNS", columns)
-    monkeypatch.setattr(mining, "_MAX_CANDIDATES", candidates)
-    monkeypatch.setattr(mining, "_SAMPLED_COLUMNS", 8)
+    monkeypatch.setattr(nearest_rows, "_BLOCK_QUERIES", rows)
+    monkeypatch.setattr(nearest_rows, "_TILE_COLUMNS", columns)
+    monkeypatch.setattr(nearest_rows, "_MAX_CANDIDATES", candidates)
+    monkeypatch.setattr(nearest_rows, "_FIRST_COLUMNS", 1)
 
 
 @pytest.mark.usefixtures("tiles")

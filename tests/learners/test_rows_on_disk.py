@@ -18,6 +18,7 @@ from nearfar import (
     KISSME,
     LFDA,
     LMNN,
+    MLKR,
     NCA,
     PLDA,
     RCA,
@@ -25,16 +26,18 @@ from nearfar import (
     AutoMetric,
     BoostMetric,
     Chunklets,
+    DRMetric,
     FarTargetTriplets,
     InverseCovariance,
     MaxMarginMetric,
-    NearestTriplets,
     RandomPairs,
     RandomTriplets,
     SparseNCA,
     open_rows,
 )
+from nearfar.learners import fitting
 from nearfar.learners.base import MetricLearner, known_learners
+from nearfar.learners.selection.held_out import sample
 from nearfar.rows import base, opening
 
 N, D = 1500, 6
@@ -74,7 +77,10 @@ CASES = [
     (BoostMetric(max_iter=12, scale=None), "triplets"),
     (BoostMetric(max_iter=12, constraints=RandomTriplets(2000), random_state=0), "labels"),
     (BoostMetric(max_iter=12), "labels"),
-    (BoostMetric(max_iter=12, constraints=NearestTriplets(anchors=90), random_state=0), "labels"),
+    (BoostMetric(max_iter=12, constraints=FarTargetTriplets(), random_state=0), "labels"),
+    (DRMetric(max_iter=6), "labels"),
+    (LMNN(max_iter=12), "labels"),
+    (NCA(max_iter=3), "labels"),
     (MaxMarginMetric(), "pairs"),
     (MaxMarginMetric(scale="standard", n_components=2), "pairs"),
     (MaxMarginMetric(random_state=0), "labels"),
@@ -213,25 +219,51 @@ def test_large_memmaps_are_read_in_blocks(tmp_path, monkeypatch):
     RCA().fit(mapped, y)
     assert read
     read.clear()
-    LFDA(n_components=2).fit(mapped, y)
+    LFDA(n_components=2, max_rows="all").fit(mapped, y)
     assert not read
 
 
 @pytest.mark.parametrize(
     "learner",
     [
-        LMNN(),
-        LFDA(),
+        LMNN(max_rows="all"),
+        LFDA(max_rows=None),
         AutoMetric(),
-        NCA(),
-        BoostMetric(constraints=FarTargetTriplets()),
+        BoostMetric(constraints=FarTargetTriplets(), max_rows="all"),
         MaxMarginMetric(kernel="rbf"),
     ],
 )
 def test_learners_that_need_rows_in_memory_say_so(learner, tmp_path):
     X, y = labelled_rows("float64")
-    with pytest.raises(ValueError, match=r"not in memory.*BoostMetric.*MaxMargin"):
+    with pytest.raises(ValueError, match=r"not in memory.*BoostMetric.*MaxMargin.*max_rows"):
         learner.fit(saved(X, tmp_path), y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("learner", [BoostMetric(max_iter=6), LMNN(max_iter=6), LFDA()])
+@pytest.mark.parametrize("dask", [False, True])
+def test_a_sample_of_labelled_rows_is_read(learner, dask, tmp_path, monkeypatch):
+    """The metric is that of the same sample in memory, and the notes have its size."""
+    monkeypatch.setattr(fitting, "MOST_ROWS", 400)
+    X, y = labelled_rows("float64")
+    y[:1400] = 0
+    rows = sample(np.arange(N), 400, np.random.RandomState(0), y)
+    assert len(np.unique(y[rows])) == 4
+    expected = clone(learner).fit(X[rows], y[rows]).metric_.matrix
+    found = clone(learner).fit(da.from_array(X, (400, D)) if dask else saved(X, tmp_path), y)
+    np.testing.assert_array_equal(found.metric_.matrix, expected)
+    assert "400 of 1,500 rows" in found.history_.notes[0]
+    fewer = clone(learner).set_params(max_rows=100).fit(saved(X, tmp_path), y)
+    assert "100 of 1,500 rows" in fewer.history_.notes[0]
+    assert clone(learner).set_params(max_rows=N).fit(saved(X, tmp_path), y).history_.notes == ()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_numbers_are_sampled(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "MOST_ROWS", 300)
+    X, _ = labelled_rows("float64")
+    learner = MLKR(max_iter=3).fit(saved(X, tmp_path), X[:, 0] + 0.5)
+    assert "300 of 1,500 rows" in learner.history_.notes[0]
 
 
 def test_batches_need_random_access(tmp_path):

@@ -17,7 +17,6 @@ from nearfar import (
     RCA,
     BoostMetric,
     MaxMarginMetric,
-    NearestTriplets,
     RandomPairs,
     RandomTriplets,
     open_rows,
@@ -200,12 +199,3 @@ def test_batches_are_learned_from_in_this_process(problem, two_workers):
     with nearfar.executor(two_workers):
         found = learner.fit(path, y).metric_.matrix
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_triplets_are_mined_on_workers(problem, two_workers):
-    path, y = problem
-    rows, strategy = open_rows(path), NearestTriplets(anchors=40)
-    expected = strategy(rows, y, np.random.RandomState(0)).index
-    with nearfar.executor(two_workers):
-        found = strategy(open_rows(path), y, np.random.RandomState(0)).index
-    np.testing.assert_array_equal(found, expected)

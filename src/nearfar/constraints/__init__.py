@@ -12,7 +12,6 @@ from nearfar.constraints.from_labels import (
     RandomTriplets,
     TripletStrategy,
 )
-from nearfar.constraints.mining import Mining, mining_reports
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.supervision import (
     Kind,
@@ -34,7 +33,6 @@ __all__ = [
     "FarTargetTriplets",
     "Kind",
     "LabelSupervision",
-    "Mining",
     "NearestTriplets",
     "PairStrategy",
     "Pairs",
@@ -47,6 +45,5 @@ __all__ = [
     "check_rows_given",
     "keep_copies_together",
     "kind_of",
-    "mining_reports",
     "unwrapped",
 ]

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 
-from nearfar.constraints.mining import SEARCHES, Search, class_neighbors, find_neighbors
+from nearfar.constraints.mining import class_neighbors
 from nearfar.constraints.pairs import Pairs
 from nearfar.constraints.triplets import Triplets
 from nearfar.numerics.sorted_rows import ClassOrder
-from nearfar.rows import Points, Rows
-from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
+from nearfar.runtime.parameters import check_parameters, integer, number, optional
+from nearfar.runtime.progress import stage
 from nearfar.typing import Floats, Ints
 
 TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
@@ -31,12 +31,7 @@ PairStrategy = Callable[[Floats, Ints, np.random.RandomState], Pairs]
 _COUNT = integer(at_least=1)
 # What the parameters of each strategy may be.
 _RULES = {
-    "NearestTriplets": {
-        "targets": _COUNT,
-        "impostors": _COUNT,
-        "search": choice(*SEARCHES),
-        "anchors": optional(_COUNT),
-    },
+    "NearestTriplets": {"targets": _COUNT, "impostors": _COUNT},
     "FarTargetTriplets": {"a": _COUNT, "keep": number(above=0.0, at_most=1.0)},
     "RandomTriplets": {"m": _COUNT},
     "RandomPairs": {"m": optional(_COUNT), "similar": number(at_least=0.0, at_most=1.0)},
@@ -53,19 +48,10 @@ class NearestTriplets:
         Neighbours of the same class.
     impostors : int, default=3
         Neighbours of other classes; every target is compared with every impostor.
-    search : {"auto", "exact", "approximate", "anchors"}, default="auto"
-        "exact" compares all rows with all rows. "approximate" uses an index of faiss, which must be
-        installed, and measures its recall. "anchors" compares a random sample of rows with all
-        rows, and gives triplets for these only. "auto" is exact for up to about 100,000 rows of 64
-        features, which takes a minute; beyond that it is approximate if faiss is installed, and
-        takes anchors otherwise and for rows that are not in memory.
-    anchors : int, optional
-        Number of anchors, if "auto" or "anchors" shall take a sample. By default as many as a
-        minute allows, and at least 2,000.
 
     Notes
     -----
-    Learners keep what was done as `mining_`.
+    The search compares all rows with each other, exactly.
 
     Ties: nearest first, then lower row number. A class of one member has no targets, a class of
     fewer than `targets` + 1 members as many as there are.
@@ -82,35 +68,21 @@ class NearestTriplets:
            [3, 2, 1]])
     """
 
-    reads_rows: ClassVar[bool] = True
     rotates: ClassVar[bool] = True
 
     targets: int = 3
     impostors: int = 3
-    search: Search = "auto"
-    anchors: int | None = None
 
     def __post_init__(self) -> None:
         check_parameters(_RULES["NearestTriplets"], vars(self))
-        if self.anchors is not None and self.search not in ("auto", "anchors"):
-            raise ValueError(f"search={self.search!r} takes no anchors; use search='anchors'.")
 
+    @stage("mining triplets")
     def __call__(
-        self, X: Points, y: Ints, random_state: int | np.random.RandomState | None = None
+        self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
     ) -> Triplets:
-        """Build the triplets; the exact search does not use `random_state`."""
-        points = X if isinstance(X, Rows) else check_array(X, dtype=[np.float64, np.float32])
-        return _cross(
-            *find_neighbors(
-                points,
-                y,
-                self.targets,
-                self.impostors,
-                search=self.search if self.anchors is None else "anchors",
-                n_anchors=self.anchors,
-                random_state=check_random_state(random_state),
-            )
-        )
+        """Build the triplets; nothing is drawn at random."""
+        found = class_neighbors(X, y, self.targets, self.impostors)
+        return _cross(np.arange(len(X)), *found)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ TRUSTED_TYPES = [
     "nearfar.constraints.from_labels.NearestTriplets",
     "nearfar.constraints.from_labels.RandomPairs",
     "nearfar.constraints.from_labels.RandomTriplets",
-    "nearfar.constraints.mining.Mining",
     "nearfar.evaluate.likelihood.LikelihoodRatios",
     "nearfar.evaluate.neighbor_votes.Reliability",
     "nearfar.evaluate.verification.RocCurve",

@@ -13,7 +13,7 @@ import inspect
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 from importlib import import_module
@@ -26,7 +26,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import mining_reports
 from nearfar.constraints.supervision import are_numbers
 from nearfar.learners import fitting
 from nearfar.learners.declaration import (
@@ -204,15 +203,11 @@ class MetricLearner(
     def _kinds_read(self) -> tuple[str, ...]:
         """Return the kinds of supervision with which rows may be read in blocks.
 
-        Labels too, where triplets are accepted and the strategy makes them without reading rows, or
-        in blocks; None is `NearestTriplets()`, which does.
+        Labels too, where triplets are accepted and the strategy draws them without reading rows.
         """
-        strategy = self.constraints
-        able = strategy is None or any(
-            getattr(strategy, name, False) for name in ("reads_rows", "ignores_rows")
-        )
+        drawn = getattr(self.constraints, "ignores_rows", False)
         kinds = self.reads_rows
-        return (*kinds, "labels") if "triplets" in kinds and able else kinds
+        return (*kinds, "labels") if "triplets" in kinds and drawn else kinds
 
     @staticmethod
     def _who_reads_rows() -> str:
@@ -265,6 +260,7 @@ class MetricLearner(
         with fitting.restore_on_error(self, X), limited_threads(self.n_jobs), showing:
             splits = self.tells_expected or self.validation_fraction is not None
             data = fitting.check(self, X, y, groups, sample_weight=sample_weight, splits=splits)
+            data, notes = fitting.in_memory(data, self)
             if self.tells_expected and data.copies is not None:
                 warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=3)
             if data.X.shape[1] == 2 and "pairs" in self.supervision:
@@ -283,14 +279,14 @@ class MetricLearner(
             data = fitting.restrict(data, selection.n_rows, seed)
             warm = warm or selection.start
             prepared = fitting.prepare(data, scale, random_state, warm, method.span)
-            with mining_reports() as mined, stage("preparing the first iteration"):
+            with stage("preparing the first iteration"):
                 problem = method.build(prepared)
             if done:
                 problem.max_iter = max(1, problem.max_iter - done)
                 if selection.n_iterations is not None:
                     left = max(1, selection.n_iterations - done)
                     selection = replace(selection, n_iterations=left)
-            self._fit_problem(problem, prepared, data, method, selection, (X, y), mined)
+            self._fit_problem(problem, prepared, data, method, selection, (X, y), notes)
             self._labelled_sample = kept  # type: ignore[misc]
             self._learned_numbers = data.supervision.kind == "numbers"  # type: ignore[misc]
         return self
@@ -303,7 +299,7 @@ class MetricLearner(
         method: FitMethod,
         selection: Selection,
         inputs: tuple[object, object] = (None, None),
-        mined: Sequence[object] = (),
+        notes: tuple[str, ...] = (),
     ) -> None:
         """Run the solver and set the fitted attributes."""
         builder = fitting.builder_of(problem, prepared, method)
@@ -329,14 +325,11 @@ class MetricLearner(
                 notes=history.notes if self.verbose > 0 else None,
             )
 
-        notes = (*map(str, mined), *([selection.note] if selection.note else []))
+        notes = (*notes, *([selection.note] if selection.note else []))
         history = fitting.run(problem, selection, notes=notes, observe=observe)
         history.row_curve = selection.curve
         attributes = fitting.finish(problem, history, builder, prepared, data, selection, method)
         metric = attributes["metric_"]
-        self.__dict__.pop("mining_", None)
-        if mined:
-            attributes["mining_"] = mined[-1]
         if self.warm_start:
             state = problem.resume_state(history, builder)
             attributes["_last_fit"] = WarmStart(metric, state, method.span)

@@ -83,7 +83,8 @@ TEXTS = {
         'The most labelled rows to learn from. "auto" learns from all of up to 16,000 rows, and\n'
         "of more rows from as many as still make a difference on held-out ones, up to 32,000\n"
         '(`history_.row_curve`). "all" and None learn from all rows, and so do `warm_start` and\n'
-        '``variant="paper"`` with "auto".',
+        '``variant="paper"`` with "auto". Of rows that are not in memory, "auto" reads a sample\n'
+        "of 32,000.",
     ),
     "prior": (
         '{"identity", "covariance"}, Metric or None',
@@ -147,15 +148,11 @@ ATTRIBUTES = {
         "Share of the prior, or of Euclidean distance, in the mean squared distance, as chosen on\n"
         "held-out data.",
     ),
-    "mining_": (
-        "Mining",
-        "How triplets were mined from labels; not set if `constraints` makes them.",
-    ),
 }
 """Attributes that several learners have, each with its type and text."""
 
 # Attributes of learners that have a parameter.
-_ONLY_WITH = {"prior_share_": "validation_fraction", "mining_": "constraints"}
+_ONLY_WITH = {"prior_share_": "validation_fraction"}
 
 _SECTION = re.compile(r"\n\n(?=[A-Z]\w+\n-+\n)")
 _ENTRY = re.compile(r"^(\w[\w, ]*) :", re.MULTILINE)

@@ -56,7 +56,12 @@ from nearfar.learners.selection.choice import (
     best_choice,
 )
 from nearfar.learners.selection.held_out import held_out_parts, sample
-from nearfar.learners.selection.row_curve import EXACT_ROWS, MOST_HELD_OUT, select_rows
+from nearfar.learners.selection.row_curve import (
+    EXACT_ROWS,
+    MOST_HELD_OUT,
+    MOST_ROWS,
+    select_rows,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import (
     LARGEST_VALUE,
@@ -215,12 +220,11 @@ def check(
 def _rows(X: object, kind: Kind, learner: MetricLearner) -> Rows | None:
     """Return X as rows that are read in blocks; None if it is an array in memory.
 
-    A memory-mapped array is read whole for learners that do not read blocks.
+    A memory-mapped array is read whole for learners that read neither blocks nor a sample.
     """
     rows = None if type(X) is np.ndarray else as_rows(X)
-    accepted = rows is not None and (
-        ("labels" if kind == "nothing" else kind) in learner._kinds_read()
-    )
+    known = "labels" if kind == "nothing" else kind
+    accepted = rows is not None and (known in learner._kinds_read() or _samples(learner, kind))
     if rows is None or (isinstance(X, np.memmap) and not accepted):
         if chosen_executor() is not None:
             raise ValueError(
@@ -231,7 +235,8 @@ def _rows(X: object, kind: Kind, learner: MetricLearner) -> Rows | None:
     if not accepted:
         raise ValueError(
             f"{type(learner).__name__} does not learn from {kind} over rows that are not in "
-            f"memory; load them, or use one that does: {learner._who_reads_rows()}."
+            f"memory; load them, or use one that does: {learner._who_reads_rows()}. With labels "
+            'and max_rows="auto", many others learn from a sample.'
         )
     if min(rows.shape) == 0:
         raise ValueError(f"X needs at least one row and one column; its shape is {rows.shape}.")
@@ -241,6 +246,35 @@ def _rows(X: object, kind: Kind, learner: MetricLearner) -> Rows | None:
             f"X contains NaN or infinite values, first in row {first_bad} (counting from 0)."
         )
     return rows
+
+
+def _samples(learner: MetricLearner, kind: str) -> bool:
+    """Whether the learner reads a sample of labelled rows that are not in memory."""
+    return learner.max_rows not in (None, "all") and kind in ("labels", "numbers")
+
+
+def in_memory(data: Data, learner: MetricLearner) -> tuple[Data, tuple[str, ...]]:
+    """Read a sample of labelled rows, for learners that cannot read all of them in blocks.
+
+    Returns
+    -------
+    data : Data
+    notes : tuple of str
+        How many rows were read, if not all.
+    """
+    kind = data.supervision.kind
+    sampled = _samples(learner, kind) and kind not in learner._kinds_read()
+    if not sampled or not isinstance(data.X, Rows):
+        return data, ()
+    most = learner.max_rows if isinstance(learner.max_rows, int) else MOST_ROWS
+    n_rows = len(data.X)
+    seed = learner.random_state if isinstance(learner.random_state, int) else 0
+    data = restrict(data, most, seed)
+    if learner.tells_expected or learner.validation_fraction is not None:
+        data = Data(data.X, *keep_copies_together(data.X, data.supervision))
+    if len(data.X) == n_rows:
+        return data, ()
+    return data, (f"Read a sample of {len(data.X):,} of {n_rows:,} rows.",)
 
 
 @contextmanager

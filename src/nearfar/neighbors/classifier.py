@@ -38,6 +38,7 @@ from nearfar.numerics.missing import (
     refuse_masked,
     refuse_missing,
 )
+from nearfar.rows import as_rows
 from nearfar.runtime.parameters import check_parameters, integer
 from nearfar.typing import Array, Floats, Ints, Vector
 
@@ -197,7 +198,10 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self.reliability_ = Reliability.of(shares, actual, self.n_neighbors_)
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the most frequent class among the nearest neighbours, the first of ties."""
+        """Return the most frequent class among the nearest neighbours, the first of ties.
+
+        Rows that are not in memory (a path, a Dask array or Rows) are read in blocks.
+        """
         check_is_fitted(self)
         return self.classes_[self._shares(X).argmax(axis=1)]
 
@@ -260,7 +264,13 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _shares(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the share of each class in the votes of the training rows."""
-        votes = self._votes(self.gallery_, self._codes, self._points(X))
+        rows = as_rows(X)
+        if rows is not None:
+            return rows.transformed(_shares_of_block, rows.executor.hold(self))
+        return self._shares_of(self._points(X))
+
+    def _shares_of(self, points: Floats) -> NDArray[np.float64]:
+        votes = self._votes(self.gallery_, self._codes, points)
         return votes if self._soft(self.metric_) else class_shares(votes, len(self.classes_))
 
     def _soft(self, metric: object) -> TypeGuard[GatedMetric]:
@@ -272,3 +282,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         refuse_masked(X, "X")
         with naming_remedies():
             return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+
+
+def _shares_of_block(X: Floats, classifier: MetricNeighborsClassifier) -> NDArray[np.float64]:
+    return classifier._shares_of(features_of(classifier.learner_, X))

@@ -19,6 +19,7 @@ from nearfar.metrics.signed_form import as_metric
 from nearfar.neighbors.calibration import cross_fitted
 from nearfar.neighbors.prediction import NeighborPredictor, Prediction
 from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
+from nearfar.rows import as_rows
 from nearfar.runtime.parameters import check_parameters, integer
 from nearfar.typing import Array, Floats, Ints, Vector
 
@@ -126,10 +127,15 @@ class MetricNeighborsRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> Vector:
-        """Return the mean of the numbers of the nearest neighbours."""
+        """Return the mean of the numbers of the nearest neighbours.
+
+        Rows that are not in memory (a path, a Dask array or Rows) are read in blocks.
+        """
         check_is_fitted(self)
-        found = Gallery(self.metric_, self._known[0]).search(self._points(X))
-        return np.asarray(self._known[1][found.nearest(self.n_neighbors_)[1]].mean(axis=1))
+        rows = as_rows(X)
+        if rows is not None:
+            return rows.transformed(_means_of_block, rows.executor.hold(self))
+        return _means_of_block(self._points(X), self)
 
     def explain(self, X: ArrayLike) -> Prediction:
         """Return predictions with the neighbours that they are the mean of.
@@ -162,3 +168,9 @@ class MetricNeighborsRegressor(RegressorMixin, BaseEstimator):
         if isinstance(learner, AutoMetric):
             learner.set_params(goal="regression")
         return learner.fit(X, y, groups=groups, sample_weight=weight)
+
+
+def _means_of_block(X: Floats, regressor: MetricNeighborsRegressor) -> Vector:
+    known, numbers = regressor._known
+    found = Gallery(regressor.metric_, known).search(X).nearest(regressor.n_neighbors_)[1]
+    return np.asarray(numbers[found].mean(axis=1))

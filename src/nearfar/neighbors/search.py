@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,7 +15,9 @@ from nearfar.columns.cells import is_frame
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery, Search
 from nearfar.numerics.missing import naming_remedies, refuse_masked
-from nearfar.typing import Floats
+from nearfar.rows import as_rows
+from nearfar.runtime.parameters import check_parameters, integer
+from nearfar.typing import Floats, Ints
 
 
 def kneighbors(
@@ -30,8 +33,9 @@ def kneighbors(
     Parameters
     ----------
     metric : Metric
-    X : array-like of shape (n_samples, n_features)
-        Rows to search.
+    X : array-like of shape (n_samples, n_features), path, Dask array or Rows
+        Rows to search. Rows that are not in memory are read in blocks, each of which is searched
+        for all queries.
     queries : array-like of shape (n_queries, n_features), optional
         Points whose neighbours are wanted; by default, each row of X among the others. Under a
         gated metric each query is searched in the space of its own metric.
@@ -54,7 +58,39 @@ def kneighbors(
     >>> kneighbors(metric, [[0, 0], [0, 5], [9, 1]], n_neighbors=1)[1].ravel()
     array([2, 2, 0])
     """
-    return Gallery(metric, X).search(queries, rows=rows).nearest(n_neighbors)
+    blocks = as_rows(X)
+    if blocks is None:
+        return Gallery(metric, X).search(queries, rows=rows).nearest(n_neighbors)
+    if queries is None or rows is not None:
+        raise ValueError("Rows that are not in memory are searched for queries; pass queries.")
+    check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
+    if n_neighbors > len(blocks):
+        raise ValueError(f"n_neighbors={n_neighbors} is more than the {len(blocks)} rows of X.")
+    held = blocks.executor.hold((metric, queries, n_neighbors))
+    distances, found = blocks.reduce(
+        _nearest_of_block,
+        held,
+        along=(np.arange(len(blocks)),),
+        combine=partial(_nearer, n_neighbors=n_neighbors),
+    )
+    return distances, found
+
+
+def _nearest_of_block(
+    X: Floats, numbers: Ints, search: tuple[Metric, ArrayLike, int]
+) -> tuple[Floats, Ints]:
+    metric, queries, n_neighbors = search
+    distances, found = Gallery(metric, X).search(queries).nearest(min(n_neighbors, len(X)))
+    return distances, numbers[found]
+
+
+def _nearer(
+    left: tuple[Floats, Ints], right: tuple[Floats, Ints], n_neighbors: int
+) -> tuple[Floats, Ints]:
+    """Merge neighbours in two blocks: nearest first, then lower row number."""
+    distances, numbers = (np.hstack(both) for both in zip(left, right, strict=True))
+    order = np.lexsort((numbers, distances), axis=-1)[:, :n_neighbors]
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(numbers, order, axis=1)
 
 
 class MetricNeighbors(BaseEstimator):

@@ -8,16 +8,22 @@ where g bounds the relative rounding error of the product. G_ij + (1 - 2g) |q_i|
 bound of the squared distance, and 4g (|q_i|^2 + |x_j|^2) above it an upper bound. A row stays a
 candidate while its lower bound is below the k-th smallest upper bound of its query. Few do; they
 are ranked by float64 differences, so the result does not depend on the precision of the product.
+Farthest rows are found in the same way, with the signs of G changed.
+
+Ties: nearest (farthest) first, then lower row number first. A tolerance may count distances as tied
+that agree to the rounding error of the data, so that a change of units changes nothing.
 
 Queries are cut into blocks, which threads share. Each thread holds one tile, and candidates.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.numerics.sorted_rows import UNIT_ROUNDOFF, place_in_run, sparse_nonzero
+from nearfar.numerics.sorted_rows import place_in_run
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.progress import counted
 from nearfar.runtime.threads import Threads
@@ -32,6 +38,11 @@ _MAX_CANDIDATES = 1 << 19
 _PAIR_ELEMENTS = 1 << 20
 # The first tile has at least this many times the rows that are wanted.
 _FIRST_COLUMNS = 8
+# A tile gives new limits if more than one in so many of its entries would be candidates, and
+# more than so many times the rows that are wanted.
+_MANY, _SOME = 32, 4
+# Of float32.
+_UNIT_ROUNDOFF = 2.0**-24
 # Float32 can square queries that are this many times as far out as the rows.
 _MOST_REACH = 1e15
 
@@ -44,7 +55,12 @@ class NearestRows:
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Rows; the nearer their mean is to the origin, the fewer candidates there are.
+    numbers : array of int of shape (n_samples,), optional
+        Numbers of the rows, which are found and break ties; by default their places in X.
+    tolerance : float, default=0.0
+        Relative difference below which squared distances are tied.
+    farthest : bool, default=False
+        Find the farthest rows instead.
 
     Examples
     --------
@@ -55,26 +71,45 @@ class NearestRows:
     (array([[1., 2.]]), array([[0, 1]]))
     """
 
-    def __init__(self, X: Floats) -> None:
+    def __init__(
+        self,
+        X: Floats,
+        numbers: Ints | None = None,
+        *,
+        tolerance: float = 0.0,
+        farthest: bool = False,
+    ) -> None:
         n, n_features = X.shape
-        self.X = X
-        self.slack = (n_features + 8) * UNIT_ROUNDOFF
-        reach = float(np.abs(X).max(initial=0.0))
+        self.X, self.tolerance, self.sign = X, tolerance, -1 if farthest else 1
+        self.numbers = np.arange(n) if numbers is None else numbers
+        self.slack = (n_features + 8) * _UNIT_ROUNDOFF
+        self.center = X.mean(axis=0, dtype=np.float64)
+        largest = np.maximum(X.max(axis=0) - self.center, self.center - X.min(axis=0))
+        reach = float(largest.max(initial=0.0))
         self.shrink = 1.0 / reach if reach > 0 else 1.0
         self.norms = np.empty(n)
         self.points = np.empty((n, n_features + 1), dtype=np.float32)
         for start in range(0, n, _TILE_COLUMNS):
             rows = slice(start, start + _TILE_COLUMNS)
-            block = np.asarray(X[rows], dtype=np.float64) * self.shrink
+            block = (X[rows] - self.center) * self.shrink
             self.points[rows, :-1] = block
             self.norms[rows] = np.einsum("ij,ij->i", block, block)
-        self.points[:, -1] = (1 - 2 * self.slack) * self.norms
+        self.points[:, -1] = (1 - 2 * self.sign * self.slack) * self.norms
 
     def reaches(self, queries: Floats) -> bool:
         """Whether float32 is enough for these queries."""
-        return float(np.abs(queries).max(initial=0.0)) * self.shrink <= _MOST_REACH
+        largest = float(np.abs(queries - self.center).max(initial=0.0))
+        return largest * self.shrink <= _MOST_REACH
 
-    def nearest(self, queries: Floats, k: int, own: Ints | None = None) -> tuple[Matrix, Ints]:
+    def nearest(
+        self,
+        queries: Floats,
+        k: int,
+        own: Ints | None = None,
+        *,
+        inside: Ints | None = None,
+        outside: Ints | None = None,
+    ) -> tuple[Matrix, Ints]:
         """Find the k nearest rows to each query.
 
         Parameters
@@ -82,20 +117,39 @@ class NearestRows:
         queries : array of shape (n_queries, n_features)
         k : int
         own : array of int of shape (n_queries,), optional
-            A row that each query does not find.
+            The place of a row that each query does not find.
+        inside, outside : array of int of shape (n_queries, 2), optional
+            Where the run of rows starts and stops that each query may find, or may not find.
+            Both ascend.
 
         Returns
         -------
         distances, indices : array of shape (n_queries, k)
-            Nearest first; of rows at equal distances, the first.
+            Nearest first; of rows at equal distances, the first. Infinite and -1 where there are
+            fewer rows.
         """
-        distances = np.empty((len(queries), k))
-        indices = np.empty((len(queries), k), dtype=np.intp)
+        distances = np.full((len(queries), k), np.inf)
+        indices = np.full((len(queries), k), -1, dtype=np.intp)
+        if k == 0:
+            return distances, indices
         size = max(1, min(_BLOCK_QUERIES, _MAX_CANDIDATES // k))
 
         def search(part: slice) -> None:
-            block = _Block(self, queries[part], k, None if own is None else own[part])
-            distances[part], indices[part] = block.search()
+            among, left_out = range(len(self.X)), []
+            if own is not None:
+                left_out.append(np.column_stack([own[part], own[part] + 1]))
+            if outside is not None:
+                left_out.append(outside[part])
+            if inside is not None:
+                among = range(inside[part][0, 0], inside[part][-1, 1])
+                ends = np.broadcast_to([among.start, among.stop], inside[part].shape)
+                left_out += [
+                    np.column_stack([ends[:, 0], inside[part][:, 0]]),
+                    np.column_stack([inside[part][:, 1], ends[:, 1]]),
+                ]
+            i, j, squared, rank = _Block(self, queries[part], k, left_out).search(among)
+            distances[part][i, rank] = np.sqrt(squared)
+            indices[part][i, rank] = self.numbers[j]
 
         blocks = Threads().map(search, len(queries), size)
         for _ in counted(blocks, -(-len(queries) // size)):
@@ -110,45 +164,49 @@ class _Block:
     the same for all candidates of a query.
     """
 
-    def __init__(self, rows: NearestRows, queries: Floats, k: int, own: Ints | None) -> None:
-        self.rows, self.queries, self.k, self.own = rows, queries, k, own
-        scaled = np.asarray(queries, dtype=np.float64) * rows.shrink
+    def __init__(self, rows: NearestRows, queries: Floats, k: int, left_out: list[Ints]) -> None:
+        self.rows, self.queries, self.k, self.left_out = rows, queries, k, left_out
+        scaled = (queries - rows.center) * rows.shrink
         self.norms = np.einsum("ij,ij->i", scaled, scaled)
         self.left = np.empty((len(queries), scaled.shape[1] + 1), dtype=np.float32)
-        self.left[:, :-1] = -2 * scaled
-        self.left[:, -1] = 1
+        self.left[:, :-1] = -2 * rows.sign * scaled
+        self.left[:, -1] = rows.sign
         self.limit = np.full((len(queries), 1), np.inf, dtype=np.float32)
         self.best = np.full((len(queries), k), np.inf, dtype=np.float32)
-        self.found: list[tuple[Ints, Ints, Tile]] = []
+        nobody = np.empty(0, dtype=np.intp)
+        self.found: list[tuple[Ints, Ints, Tile]] = [(nobody, nobody, np.empty(0, np.float32))]
         self.n_found = 0
 
-    def search(self) -> tuple[Matrix, Ints]:
-        """Return distances and row numbers of the nearest rows, in order."""
+    def search(self, among: range) -> tuple[Ints, Ints, Vector, Ints]:
+        """Return the best pairs of a query and a row: their squared distances, and ranks."""
         points, n_queries = self.rows.points, len(self.queries)
         # The first tile gives limits, so that it is larger if many rows are wanted.
         size = max(_TILE_COLUMNS, _FIRST_COLUMNS * self.k)
-        memory = np.empty(n_queries * min(size, len(points)), dtype=np.float32)
-        start = 0
-        while start < len(points):
-            columns = points[start : start + size]
+        memory = np.empty(n_queries * min(size, len(among)), dtype=np.float32)
+        start = among.start
+        while start < among.stop:
+            columns = points[start : min(start + size, among.stop)]
             tile = memory[: n_queries * len(columns)].reshape(n_queries, -1)
             G = np.matmul(self.left, columns.T, out=tile)
-            if self.own is not None:
-                mine = np.flatnonzero((self.own >= start) & (self.own < start + G.shape[1]))
-                G[mine, self.own[mine] - start] = np.inf
-            if start == 0:
-                norm = self.rows.norms[: G.shape[1]].max()
-                smallest = np.partition(G, self.k - 1, axis=1)[:, self.k - 1]
-                self.limit[:, 0] = smallest + self._gap(self.norms + norm)
+            for runs in self.left_out:
+                low, high = np.clip(runs - start, 0, len(columns)).T
+                changes = np.flatnonzero(np.diff(low) | np.diff(high)) + 1
+                for top, stop in pairwise([0, *changes.tolist(), n_queries]):
+                    G[top:stop, low[top] : high[top]] = np.inf
             self.offer(G, start)
             start, size = start + size, _TILE_COLUMNS
-        i, j, squared = self._settle()
-        width = len(i) // len(self.queries)
-        return np.sqrt(squared).reshape(-1, width), j.reshape(-1, width)
+        return self._settle()
 
     def offer(self, G: Tile, start: int) -> None:
-        """Add the candidates of a tile."""
-        i, j = sparse_nonzero(self.limit > G)
+        """Add the candidates of a tile; infinite entries are left out."""
+        below = self.limit > G
+        if np.count_nonzero(below) > max(G.size // _MANY, _SOME * self.k * len(G)):
+            norm = self.rows.norms[start : start + G.shape[1]].max()
+            smallest = np.partition(G, self.k - 1, axis=1)[:, self.k - 1]
+            upper = smallest + self._gap(self.norms + norm)
+            np.minimum(self.limit, upper[:, None], out=self.limit)
+            below = self.limit > G
+        i, j = _sparse_nonzero(below)
         if len(i) == 0:
             return
         lower = G[i, j]
@@ -166,26 +224,42 @@ class _Block:
 
     def _gap(self, norms: Vector) -> Tile:
         """Upper minus lower bound; never zero, so that ties stay candidates."""
-        return (4 * self.rows.slack * norms + 1e-30).astype(np.float32)
+        error = 4 * self.rows.slack + 2 * self.rows.tolerance
+        return np.asarray(error * norms + 1e-30, dtype=np.float32)
 
-    def _settle(self) -> tuple[Ints, Ints, Vector]:
+    def _settle(self) -> tuple[Ints, Ints, Vector, Ints]:
         """Rank candidates by their squared distances and keep the k best of each query."""
         i, j, lower = (np.concatenate(parts) for parts in zip(*self.found, strict=True))
         alive = lower < self.limit[i, 0]
         i, j, lower = i[alive], j[alive], lower[alive]
-        squared = self._squared_distances(i, j)
-        order = np.lexsort((j, squared, i))
-        order = order[place_in_run(i[order]) < self.k]
-        i, j, lower = i[order], j[order], lower[order]
-        self.found, self.n_found = [(i, j, lower)], len(i)
-        return i, j, squared[order]
-
-    def _squared_distances(self, i: Ints, j: Ints) -> Vector:
-        X = self.rows.X
-        out = np.empty(len(i))
-        size = max(1, _PAIR_ELEMENTS // max(1, X.shape[1]))
+        rows, squared = self.rows, np.empty(len(i))
+        size = max(1, _PAIR_ELEMENTS // max(1, rows.X.shape[1]))
         for start in range(0, len(i), size):
             some = slice(start, start + size)
-            difference = np.subtract(self.queries[i[some]], X[j[some]], dtype=np.float64)
-            out[some] = np.einsum("ij,ij->i", difference, difference)
-        return out
+            difference = np.subtract(self.queries[i[some]], rows.X[j[some]], dtype=np.float64)
+            squared[some] = np.einsum("ij,ij->i", difference, difference)
+        # Candidates at tied distances are a group, in which the lower number comes first.
+        order = np.lexsort((rows.sign * squared, i))
+        apart = np.diff(squared[order], prepend=0.0) * rows.sign > rows.tolerance * squared[order]
+        group = np.cumsum(apart | (np.diff(i[order], prepend=-1) != 0))
+        order = order[np.lexsort((rows.numbers[j[order]], group))]
+        rank = place_in_run(i[order])
+        kept, rank = order[rank < self.k], rank[rank < self.k]
+        i, j, lower = i[kept], j[kept], lower[kept]
+        self.found, self.n_found = [(i, j, lower)], len(i)
+        return i, j, squared[kept], rank
+
+
+def tie_tolerance(dtype: np.dtype[np.floating]) -> float:
+    """Relative difference below which two squared distances of this type of data are tied."""
+    return 1e-5 if np.finfo(dtype).bits < 64 else 1e-10
+
+
+def _sparse_nonzero(mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """`mask.nonzero()`, eight entries at a time: most of a tile has no candidate."""
+    if mask.shape[1] % 8:
+        mask = np.pad(mask, ((0, 0), (0, -mask.shape[1] % 8)))
+    word = np.flatnonzero(mask.view(np.uint64))
+    hit, byte = mask.reshape(-1, 8)[word].nonzero()
+    i, j = np.divmod(word[hit] * 8 + byte, mask.shape[1])
+    return i, j

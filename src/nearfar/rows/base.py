@@ -137,9 +137,9 @@ class Rows(ABC):
             out[parts[0].start : parts[-1].stop] = found
         return out
 
-    def transformed(self, function: Callable[[Floats], Floats]) -> Floats:
-        """Return what a function makes of each block, as one array."""
-        return np.concatenate([found for _, found in self._map(None, function)])
+    def transformed(self, function: Callable[..., Array], *args: object) -> Array:
+        """Return what a function makes of each block and of `args`, as one array."""
+        return np.concatenate([found for _, found in self._map(None, function, *args)])
 
     def pull(self, Y: Floats) -> Floats:
         """X' Y, summed in float64; Y has shape (n_samples,) or (n_samples, k)."""

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.comparison import Method
-from nearfar.constraints import Mining, Pairs, Triplets
+from nearfar.constraints import Pairs, Triplets
 from nearfar.evaluate.neighbor_votes import (
     NUMBERS,
     Reliability,
@@ -114,11 +114,6 @@ class MethodFit:
     def expected(self) -> Expected | None:
         """What to expect on new data, if the learner put some data aside."""
         return getattr(self.learner, "expected_", None)
-
-    @property
-    def mining(self) -> Mining | None:
-        """How the learner mined triplets from labels, if it did."""
-        return getattr(self.learner, "mining_", None)
 
     @property
     def weights(self) -> dict[str, float] | None:

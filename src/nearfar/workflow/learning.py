@@ -405,7 +405,6 @@ class Learned:
             "stopped": None if fit is None else fit.stopped,
             "expected": asdict(fit.expected) if fit and fit.expected else None,
             "weights": None if fit is None else fit.weights,
-            "mining": asdict(fit.mining) if fit and fit.mining else None,
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "notes": [each.text for each in self.notes],
         }
@@ -430,12 +429,10 @@ class Learned:
         if self.fit.metric is None:
             yield self._no_map(self.fit)
             return
-        if self.fit.mining is not None and self.fit.mining.search != "exact":
-            yield str(self.fit.mining)
         rows = "all" if self.n_fitted in (None, len(self.table)) else f"{self.n_fitted}"
         took = f"Learned from {rows} rows in"
-        if self.fit.learner is not None and self.fit.learner.history_.row_curve:
-            yield str(self.fit.learner.history_.notes[-1])
+        if self.fit.learner is not None and self.fit.learner.history_.notes:
+            yield from self.fit.learner.history_.notes
             took = "This took"
         yield f"{took} {self.fit.seconds:.2f} s{self.fit.detail}."
         if self.fit.expected is not None and self.comparison is None:

@@ -155,9 +155,9 @@ class AutoMetric(ShowsFit, MetricLearner):
         method: FitMethod,
         selection: Selection,
         inputs: tuple[object, object] = (None, None),
-        mined: Sequence[object] = (),
+        notes: tuple[str, ...] = (),
     ) -> None:
-        super()._fit_problem(problem, prepared, data, method, selection, inputs, mined)
+        super()._fit_problem(problem, prepared, data, method, selection, inputs, notes)
         assert isinstance(problem, AutoProblem)
         self.expected_: Expected | None = None
         self.held_out_votes_: tuple[Ints, Ints] | None = None

@@ -4,7 +4,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from nearfar.numerics.stored_array import Scratch
+from nearfar.numerics.tiled_edges import Scratch
 
 
 def test_arrays_are_read_and_written_by_slices():
