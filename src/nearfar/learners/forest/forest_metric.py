@@ -159,7 +159,11 @@ class ForestProblem(Problem):
         seeds = np.random.RandomState(random_state.randint(2**31 - 1))
         self.seeds = [seeds.randint(2**31 - 1) for _ in range(self.n_trees)]
         kind = ExtraTreeRegressor if numbers else ExtraTreeClassifier
-        self.tree = partial(kind, min_samples_leaf=learner.min_leaf)
+        # Leaves of the fewest rows share none of the basis, and its kernel has no structure: nodes
+        # are split as long as a tree has no more leaves of equal size than the map has components.
+        most, n = max(self.n_components, _COMPONENTS), len(rows)
+        split = 2 if n <= most else math.ceil(n / most) + 1
+        self.tree = partial(kind, min_samples_leaf=learner.min_leaf, min_samples_split=split)
         self.trees: list[Any] = []
 
     def solve(self) -> Iterations:
