@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_wine, make_friedman1
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.neighbors import KNeighborsRegressor
 
 from nearfar import ForestMetric
 from nearfar.learners.forest import forest_metric
@@ -52,3 +53,22 @@ def test_there_is_no_matrix():
 def test_equal_labels_are_refused():
     with pytest.raises(ValueError, match="two classes"):
         ForestMetric().fit(X, np.zeros(len(X)))
+
+
+@pytest.mark.parametrize("n", [250, 300, 1000, 3000])
+def test_neighbours_know_numbers_with_any_number_of_rows(n):
+    points, numbers = make_friedman1(n + 1000, noise=1.0, random_state=0)
+    forest = ForestMetric().fit(points[:n], numbers[:n])
+    mapped = forest.transform(points)
+    assert len(np.unique(mapped[:n].round(4), axis=0)) > 0.98 * n
+    voters = KNeighborsRegressor(9).fit(mapped[:n], numbers[:n])
+    assert voters.score(mapped[n:], numbers[n:]) > 0.74
+
+
+def test_more_components_let_trees_grow_further():
+    points, numbers = make_friedman1(1000, random_state=0)
+    forests = [
+        ForestMetric(n_trees=20, n_components=k).fit(points, numbers) for k in (2, 256, 1000)
+    ]
+    n_nodes = [len(each.metric_.kernel_map.forest.right) for each in forests]
+    assert n_nodes[0] == n_nodes[1] < n_nodes[2] == 20 * 1999

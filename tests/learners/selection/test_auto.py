@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 
 import numpy as np
@@ -445,25 +444,56 @@ class TestMetricsThatBend:
         assert true < knn_error(auto.metric_, X, y, *new, n_neighbors=1) - 0.02
 
 
-def test_what_makes_new_classes_worse_is_not_learned(monkeypatch):
-    random = np.random.RandomState(0)
-    y = np.repeat(np.arange(40), 12)
-    X = random.normal(size=(480, 6))
-    X[:, :2] = 3 * random.normal(size=(40, 2))[y] + 0.3 * X[:, :2]
-    settings = {"candidates": ["RCA"], "goal": "ranking", "validation": "classes"}
-    learned = AutoMetric(**settings).fit(X, y)
-    assert learned.weights_["RCA"] > 0
-    assert not learned.expected_.worse
-    expected = module.expect_ranking
-    monkeypatch.setattr(
-        module, "expect_ranking", lambda *a, **k: dataclasses.replace(expected(*a, **k), worse=True)
-    )
-    plain = AutoMetric(**settings).fit(X, y)
-    assert plain.weights_ == {"Euclidean": 1.0, "RCA": 0.0}
-    euclidean = Scaler.fit(X, plain.scale_).euclidean
-    ratio = plain.metric_.distances(X[:9]) / np.where(np.eye(9), 1, euclidean.distances(X[:9]))
-    np.testing.assert_allclose(ratio[~np.eye(9, dtype=bool)], ratio[0, 1])
-    assert plain.expected_.value == plain.expected_.baseline == learned.expected_.baseline
+class TestWhatIsWorseIsNotTheResult:
+    """Trial fits are as usual; of all rows, the blend has learned a column of noise."""
+
+    @pytest.fixture
+    def noise_learned(self, monkeypatch):
+        monkeypatch.setattr(
+            module.AutoProblem,
+            "_blend",
+            lambda self, chosen, data, seconds: module.Blend(np.eye(data.X.shape[1])[-1:], []),
+        )
+
+    @pytest.fixture
+    def rows(self):
+        random = np.random.RandomState(0)
+        y = np.repeat(np.arange(40), 12)
+        X = random.normal(size=(480, 6))
+        X[:, :2] = 3 * random.normal(size=(40, 2))[y] + 0.3 * X[:, :2]
+        return X, y
+
+    @pytest.mark.parametrize("kind", ["labels", "classes", "ranking", "numbers", "triplets"])
+    def test_it_is_euclidean_distance(self, rows, noise_learned, kind):
+        X, y = rows
+        settings = {"classes": {"validation": "classes"}, "ranking": {"goal": "ranking"}}
+        known = {
+            "numbers": X[:, 0] + X[:, 1] / 3,
+            "triplets": RandomTriplets(600)(X, y, np.random.RandomState(0)),
+        }
+        candidate = {"numbers": "MLKR", "triplets": "BoostMetric"}.get(kind, "RCA")
+        auto = AutoMetric(candidates=[candidate], **settings.get(kind, {}))
+        auto.fit(X, known.get(kind, y))
+        assert auto.weights_ == {"Euclidean": 1.0, candidate: 0.0}
+        euclidean = Scaler.fit(X, auto.scale_).euclidean
+        ratio = pdist(auto.metric_.transform(X[:9])) / pdist(euclidean.transform(X[:9]))
+        np.testing.assert_allclose(ratio, ratio[0])
+        assert not auto.expected_.worse
+        assert auto.expected_.value == auto.expected_.baseline
+        if kind == "numbers":
+            assert auto.expected_.mae.value == auto.expected_.mae.baseline
+        if kind == "labels":
+            nearest, actual = auto.held_out_votes_
+            assert np.mean(nearest[:, 0] != actual) < 0.5
+
+    def test_few_components_are_no_euclidean_distance(self, rows, noise_learned):
+        auto = AutoMetric(candidates=["RCA"], n_components=1).fit(*rows)
+        assert auto.expected_.worse
+
+    def test_a_gain_is(self, rows):
+        auto = AutoMetric(candidates=["RCA"], goal="ranking", validation="classes").fit(*rows)
+        assert auto.weights_["RCA"] > 0
+        assert not auto.expected_.worse
 
 
 def test_new_classes_tell_whether_learning_makes_them_worse():

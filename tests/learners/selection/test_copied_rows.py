@@ -68,10 +68,10 @@ class TestExpectedError:
         rng = np.random.default_rng(1)
         train, test = rng.standard_normal((200, 3)), rng.standard_normal((50, 3))
         y, y_test = rng.integers(0, 2, 200), rng.integers(0, 2, 50)
-        alone = expect_error([fold((train, y), (test, y_test))], 200, k=3)
+        alone = expect_error([fold((train, y), (test, y_test))], 200, ks=(3, 3))
         tested = np.tile(test, (4, 1)), np.tile(y_test, 4)
         groups = np.append(np.arange(200), 200 + np.tile(np.arange(50), 4))
-        copied = expect_error([fold((train, y), tested, groups)], 200, k=3)
+        copied = expect_error([fold((train, y), tested, groups)], 200, ks=(3, 3))
         assert copied.value == pytest.approx(alone.value, abs=0.002)
         # Fifty groups of four equal rows have the variance of fifty rows, over 49 in place of 50.
         variance = 1.3 * alone.value * (1 - alone.value) / 49
@@ -82,8 +82,8 @@ class TestExpectedError:
         rng = np.random.default_rng(2)
         train, test = rng.standard_normal((60, 3)), rng.standard_normal((30, 3))
         y, y_test = rng.integers(0, 2, 60), rng.integers(0, 2, 30)
-        plain = expect_error([fold((train, y), (test, y_test))], 90, k=3)
-        grouped = expect_error([fold((train, y), (test, y_test), np.arange(90))], 90, k=3)
+        plain = expect_error([fold((train, y), (test, y_test))], 90, ks=(3, 3))
+        grouped = expect_error([fold((train, y), (test, y_test), np.arange(90))], 90, ks=(3, 3))
         assert grouped.value == plain.value
         assert grouped.high > plain.high
 

@@ -143,7 +143,7 @@ def test_expectations_against_scikit_learn(known):
     metric = Metric(np.diag(np.arange(8.0)))
     fold = Fold((Metric.identity(8), metric), np.vstack([X, FRESH]), np.append(Y, Y_FRESH),
                 rows[:known], np.arange(240, 2240))  # fmt: skip
-    found = expect_numbers([fold], known, 5)
+    found = expect_numbers([fold], known, (5, 5))
     for value, error, own in (
         (found.baseline, found.mae.baseline, Metric.identity(8)),
         (found.value, found.mae.value, metric),
@@ -156,11 +156,11 @@ def test_expectations_against_scikit_learn(known):
 
 def test_copies_in_groups_count_once():
     rows, metrics = np.arange(240), (Metric.identity(8), Metric(np.diag(np.arange(8.0))))
-    plain = expect_numbers([Fold(metrics, X, Y, rows[:120], rows[120:])], 240, 5)
+    plain = expect_numbers([Fold(metrics, X, Y, rows[:120], rows[120:])], 240, (5, 5))
     copies = np.append(rows, rows)
     fold = Fold(metrics, X[copies], Y[copies], rows[:120], np.append(rows[120:], 240 + rows[120:]),
                 copies)  # fmt: skip
-    grouped = expect_numbers([fold], 240, 5)
+    grouped = expect_numbers([fold], 240, (5, 5))
     assert grouped.value == pytest.approx(plain.value, abs=0.01)
     length, same = (np.log((1 - each.low) / (1 - each.high)) for each in (plain, grouped))
     assert same == pytest.approx(length, rel=0.02)

@@ -4,8 +4,9 @@
 
 This is the proximity of random forests (L. Breiman, Random forests, Machine Learning 45, 2001), as
 a distance. Trees are those of P. Geurts, D. Ernst and L. Wehenkel (Extremely randomized trees,
-Machine Learning 63, 2006), grown until leaves are pure: each split is the best of some random ones.
-`LeafMap` turns leaves into vectors of moderate length.
+Machine Learning 63, 2006): each split is the best of some random ones. `LeafMap` turns leaves into
+vectors of moderate length. Trees of at most 256 rows grow until leaves are pure. Vectors of that
+length cannot tell more leaves of a tree apart, so of more rows, small nodes stay whole.
 
 Training rows are in leaves that were made for them, so distances between them promise too much.
 Whatever is chosen or stated needs rows that the trees were not grown on.
@@ -61,7 +62,8 @@ class ForestMetric(MetricLearner):
     ----------
     n_trees : int, default=100
     min_leaf : int, default=1
-        The fewest rows of a leaf.
+        The fewest rows of a leaf. Nodes of at most n / 256 of n > 256 rows are not split in any
+        case, or of n / `n_components` if there are more components.
     n_components : int, optional
         Length of the vectors; by default 256, or the number of rows if there are fewer.
     scale : {"standard", "unit", "cosine"} or None, default="standard"
@@ -159,7 +161,11 @@ class ForestProblem(Problem):
         seeds = np.random.RandomState(random_state.randint(2**31 - 1))
         self.seeds = [seeds.randint(2**31 - 1) for _ in range(self.n_trees)]
         kind = ExtraTreeRegressor if numbers else ExtraTreeClassifier
-        self.tree = partial(kind, min_samples_leaf=learner.min_leaf)
+        # With a row in each leaf, the kernel of the basis would be the identity matrix, and the map
+        # would take rows to any components. Leaves of n / most rows are as many as components.
+        most, n = max(self.n_components, _COMPONENTS), len(rows)
+        split = 2 if n <= most else math.ceil(n / most) + 1
+        self.tree = partial(kind, min_samples_leaf=learner.min_leaf, min_samples_split=split)
         self.trees: list[Any] = []
 
     def solve(self) -> Iterations:

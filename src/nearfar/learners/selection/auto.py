@@ -32,9 +32,8 @@ from nearfar.typing import Ints
 class AutoMetric(ShowsFit, MetricLearner):
     """Start here: a blend of what several learners learn, chosen on held-out data.
 
-    Euclidean distance is one of the candidates, so that the result is not worse than that beyond
-    noise. If whole classes are put aside and learning makes them worse, Euclidean distance is the
-    result.
+    Euclidean distance is one of the candidates. It is the whole result if the blend does worse than
+    it on data that were put aside, unless `n_components` is given.
 
     Parameters
     ----------
@@ -73,9 +72,10 @@ class AutoMetric(ShowsFit, MetricLearner):
         its number of iterations, its weight, the seconds it took, and a note if it was left out.
         The best one comes first.
     expected_ : Expected or None
-        What to expect on new data: the measure on data that played no part, the number of rows and
-        classes that it is for, its 90 % interval, and the same for Euclidean distance. None if
-        there are too few data to put aside. Each row counts once, also with `sample_weight`.
+        What to expect on new data: the measure on data that played no part in learning, the number
+        of rows and classes that it is for, its 90 % interval, and the same for Euclidean distance,
+        which is not better unless `n_components` is given. None if there are too few data to put
+        aside. Each row counts once, also with `sample_weight`.
     held_out_votes_ : tuple of arrays or None
         For the rows that were put aside, classes of the nearest rows that a metric was learned
         from, the nearest first, and their own; as numbers. Probabilities come from them
@@ -166,12 +166,13 @@ class AutoMetric(ShowsFit, MetricLearner):
             known = problem.blend_of_known.metric(replace(builder, span=None))
             folds = list(self._folds(problem, (prepared.scaler.euclidean, known), data, method))
             self.expected_ = problem.expected(data.X, folds)
-            self.held_out_votes_ = problem.held_out_votes(data.X, folds)
-            if self.expected_.worse:
-                # What helps to tell the known classes apart may be in the way for new ones.
+            # With few components, the baseline is not what would be the result.
+            if self.expected_.worse and self.n_components is None:
                 self.metric_ = builder.lift(problem.without_learning().metric(builder))
                 self.__dict__ |= problem.attributes(self.history_, builder)
                 self.expected_ = self.expected_.without_learning
+                folds = [((plain, plain), split) for (plain, _), split in folds]
+            self.held_out_votes_ = problem.held_out_votes(data.X, folds)
 
     def _folds(
         self, problem: AutoProblem, metrics: tuple[Metric, Metric], data: Data, method: FitMethod

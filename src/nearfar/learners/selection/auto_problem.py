@@ -8,12 +8,13 @@
 4. The candidates with a weight are fitted to the rest as a whole. The outer part tells what to
    expect of their blend.
 5. They are fitted to all data. Their blend is the result: one metric, which is linear if they are.
+   If the blend of step 4 did worse on the outer part than Euclidean distance, that is the result.
 
 Of few data, a quarter tells little. Then `AutoMetric` puts the other quarters aside in turn, and
 does the first four steps, and the choice of a scale, again for each.
 
-Nothing that is chosen is judged by the data that it was chosen on. A fit that is stopped before the
-end results in the best blend of the trial fits so far.
+Nothing else that is chosen is judged by the data that it was chosen on. A fit that is stopped
+before the end results in the best blend of the trial fits so far.
 """
 
 from __future__ import annotations
@@ -222,8 +223,8 @@ class AutoProblem(Problem):
     ----------
     blend_of_known : Blend or None
         The blend that was learned from what was not put aside.
-    n_neighbors : int
-        How many neighbours vote best on held-out rows.
+    best_numbers : tuple of two int
+        How many neighbours vote best on held-out rows, without and with learning.
     seconds : float
         How long everything up to that blend took.
     clock : WorkClock
@@ -254,7 +255,7 @@ class AutoProblem(Problem):
         self.parts: list[Part] = []
         self.priors: list[Floats] = []
         self.blend_of_known: Blend | None = None
-        self.n_neighbors = DEFAULT_NEIGHBORS
+        self.best_numbers = DEFAULT_NEIGHBORS, DEFAULT_NEIGHBORS
         self.seconds = 0.0
         self.clock = WorkClock()
 
@@ -300,7 +301,7 @@ class AutoProblem(Problem):
                     best = min(best, -candidate.value)
                 yield Iteration(best, payload=self._tried())
         chosen = self._find_weights(self._tried())
-        self.n_neighbors = self._find_neighbors(chosen)
+        self.best_numbers = self._find_neighbors([]), self._find_neighbors(chosen)
         if self.outer is not None:
             self.blend_of_known = self._blend(chosen, inner, (self.budget - clock()) / 2)
         self.seconds = clock()
@@ -406,7 +407,7 @@ class AutoProblem(Problem):
             found = part.held_out
             if not isinstance(found, FoundRows) or getattr(found, "own", None) is not None:
                 return DEFAULT_NEIGHBORS
-            H = self.euclidean.weight * prior
+            H = self.euclidean.weight * prior if chosen else prior
             for each in chosen:
                 H = H + each.weight * each.tried.stages[number].tables[1]
             votes.append(found.nearest(H))
@@ -467,6 +468,7 @@ class AutoProblem(Problem):
         for candidate in self.candidates:
             candidate.weight = 0.0
         self.euclidean.weight = 1.0
+        self.best_numbers = self.best_numbers[0], self.best_numbers[0]
         return self._sum([], self.Z)
 
     def held_out_votes(
@@ -503,10 +505,10 @@ class AutoProblem(Problem):
             rows = sample(split.unseen_rows, _MAX_OUTER_ROWS, random_state)
             parts.append(Fold(metrics, X, y, split.rows, rows, groups))
         if numbers:
-            return expect_numbers(parts, len(X), self.n_neighbors)
+            return expect_numbers(parts, len(X), self.best_numbers)
         if self.goal == "ranking" or first.whole_classes:
             return expect_ranking(parts, whole_classes=first.whole_classes)
-        return expect_error(parts, len(X), self.n_neighbors)
+        return expect_error(parts, len(X), self.best_numbers)
 
     def warning_message(self, history: History, metric: Metric) -> str:
         """Warn of equal rows, and of candidates that there was no time for."""
@@ -525,7 +527,7 @@ class AutoProblem(Problem):
         everyone = sorted(self.candidates, key=lambda each: -each.value)
         weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.choice}
         return {
-            "n_neighbors_": self.n_neighbors,
+            "n_neighbors_": self.best_numbers[1],
             "weights_": {EUCLIDEAN: self.euclidean.weight, **weights},
             "leaderboard_": [
                 {

@@ -94,7 +94,7 @@ class Expected:
     low, high : float
         90 % confidence interval.
     baseline : float
-        The measure without learning, on the same data.
+        The measure without learning, on the same data, with as many neighbours as are best then.
     n : int
         Number of rows or constraints that it was measured on.
     baseline_low, baseline_high : float
@@ -104,9 +104,6 @@ class Expected:
         lower.
     mae : Expected or None
         The mean absolute error beside R2.
-    worse : bool
-        Whether learning makes it worse for new classes, by more than the standard error of the
-        difference.
     """
 
     measure: str
@@ -120,13 +117,19 @@ class Expected:
     rows: int = 0
     classes: int = 0
     mae: Expected | None = None
-    worse: bool = False
+
+    @property
+    def worse(self) -> bool:
+        """Whether Euclidean distance does better on these data."""
+        gain = self.value - self.baseline
+        return gain < 0 if self.registered.better == "higher" else gain > 0
 
     @property
     def without_learning(self) -> Expected:
         """What to expect of Euclidean distance."""
         low, high = self.baseline_low, self.baseline_high
-        return replace(self, value=self.baseline, low=low, high=high, worse=False)
+        mae = self.mae and self.mae.without_learning
+        return replace(self, value=self.baseline, low=low, high=high, mae=mae)
 
     def __str__(self) -> str:
         write = self.registered.write
@@ -202,8 +205,10 @@ class Fold:
         return np.take_along_axis(out, np.argsort(own, axis=1, kind="stable"), axis=1)[:, :-1]
 
 
-def expect_error(folds: Sequence[Fold], n_rows: int, k: int) -> Expected:
-    """Error of the k nearest neighbours among `n_rows` rows, on the unseen rows of all folds.
+def expect_error(folds: Sequence[Fold], n_rows: int, ks: tuple[int, int]) -> Expected:
+    """Error of the nearest neighbours among `n_rows` rows, on the unseen rows of all folds.
+
+    There is a number of neighbours for each metric.
 
     Errors fall like a power of the number of rows. The mean error with random halves of the rows,
     or of their groups, is less noisy than that with all of them, which counts as far as it differs
@@ -211,7 +216,7 @@ def expect_error(folds: Sequence[Fold], n_rows: int, k: int) -> Expected:
     """
     baseline, learned = (
         _error(value, own, groups)
-        for value, own, groups in _extrapolated(folds, n_rows, k, {_wrong: _USUAL_FALL})[0]
+        for value, own, groups in _extrapolated(folds, n_rows, ks, {_wrong: _USUAL_FALL})[0]
     )
     n_classes = len(np.unique(folds[0].y))
     n = sum(len(fold.unseen) for fold in folds)
@@ -223,7 +228,10 @@ def _wrong(voters: Array, actual: Array) -> Vector:
 
 
 def _extrapolated(
-    folds: Sequence[Fold], n_rows: int, k: int, losses: Mapping[Callable[..., Vector], float]
+    folds: Sequence[Fold],
+    n_rows: int,
+    ks: tuple[int, int],
+    losses: Mapping[Callable[..., Vector], float],
 ) -> list[list[tuple[float, Vector, Ints | None]]]:
     """Return means of losses among `n_rows` rows, those of unseen rows, and the rows' groups.
 
@@ -238,12 +246,17 @@ def _extrapolated(
         y, actual = fold.y, fold.y[fold.unseen]
         here = slice(start, start + len(actual))
         group = np.arange(len(y)) if fold.groups is None else fold.groups
-        nearest = [fold.nearest(metric, fold.known, 2 * k + _SPARE) for metric in fold.metrics]
+        nearest = [
+            fold.nearest(metric, fold.known, 2 * k + _SPARE)
+            for metric, k in zip(fold.metrics, ks, strict=True)
+        ]
         for number, loss in enumerate(losses):
-            own[number, :, here] = [loss(y[each[:, :k]], actual) for each in nearest]
+            own[number, :, here] = [
+                loss(y[each[:, :k]], actual) for each, k in zip(nearest, ks, strict=True)
+            ]
         for _ in range(_HALVES):
             left_out = (random_state.uniform(size=int(group.max()) + 1) < 0.5)[group]
-            for place, each in enumerate(nearest):
+            for place, (each, k) in enumerate(zip(nearest, ks, strict=True)):
                 first = np.argsort(left_out[each], axis=1, kind="stable")[:, :k]
                 voters = y[np.take_along_axis(each, first, axis=1)]
                 for number, loss in enumerate(losses):
@@ -284,8 +297,10 @@ def _error(value: float, wrong: Vector, groups: Ints | None) -> tuple[float, flo
     return value, *mean_interval(value, variance, n_groups, grouped=True)
 
 
-def expect_numbers(folds: Sequence[Fold], n_rows: int, k: int) -> Expected:
-    """R2 and mean absolute error of the mean of k neighbours among `n_rows` rows.
+def expect_numbers(folds: Sequence[Fold], n_rows: int, ks: tuple[int, int]) -> Expected:
+    """R2 and mean absolute error of the mean of neighbours among `n_rows` rows.
+
+    There is a number of neighbours for each metric.
 
     The variance of the numbers is that of all rows; that it is estimated, too, and from some of the
     same rows, is part of the interval.
@@ -298,7 +313,7 @@ def expect_numbers(folds: Sequence[Fold], n_rows: int, k: int) -> Expected:
         for p in units
     }
     found = []
-    extrapolated = _extrapolated(folds, n_rows, k, losses)
+    extrapolated = _extrapolated(folds, n_rows, ks, losses)
     for (power, unit), of_metrics in zip(units.items(), extrapolated, strict=True):
         levels = [(level / float(unit.mean()), own) for level, own, _ in of_metrics]
         settings: Any = {
@@ -318,11 +333,10 @@ def expect_ranking(folds: Sequence[Fold], *, whole_classes: bool) -> Expected:
     """MAP@R of unseen rows: those of new classes among all rows, others among the known ones."""
     y, groups = folds[0].y, folds[0].groups
     queries = np.concatenate([fold.unseen for fold in folds])
-    results, both = [], []
+    results = []
     for place in range(2):
         values = _precisions(folds, place, whole_classes=whole_classes)
         able = np.isfinite(values)
-        both.append(values[able])
         values, rows = values[able], queries[able]
         value = float(values.mean())
         if whole_classes:
@@ -338,11 +352,7 @@ def expect_ranking(folds: Sequence[Fold], *, whole_classes: bool) -> Expected:
     baseline, learned = results
     gallery = folds[0].gallery(whole_classes=whole_classes)
     size = len(gallery), len(np.unique(y[gallery]))
-    loss = both[0] - both[1]
-    noise, _ = group_variance(loss - loss.mean(), y[rows])
-    worse = whole_classes and float(loss.mean()) > math.sqrt(noise)
-    figures = (*learned, baseline[0], len(values), *baseline[1:], *size)
-    return Expected(MAP_AT_R.label, *figures, worse=worse)
+    return Expected(MAP_AT_R.label, *learned, baseline[0], len(values), *baseline[1:], *size)
 
 
 def _precisions(folds: Sequence[Fold], place: int, *, whole_classes: bool) -> Vector:
