@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 # Characters of a value in a message: about a line of a terminal.
 _LONGEST = 80
@@ -113,3 +114,35 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
+
+
+def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in a frame; the first column is text, the others are numbers.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.quoting import text_table
+    >>> print(text_table(["city", "km"], [["Ulm", "70"], ["Bonn", "480"]]))
+    ┏━━━━━━┳━━━━━┓
+    ┃ city ┃  km ┃
+    ┡━━━━━━╇━━━━━┩
+    │ Ulm  │  70 │
+    │ Bonn │ 480 │
+    └──────┴─────┘
+    """
+    lines = [[printable(cell).replace("\n", " ") for cell in row] for row in (columns, *rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    head, *body = (
+        [f" {cell:{'>' if place else '<'}{widths[place]}} " for place, cell in enumerate(line)]
+        for line in lines
+    )
+    rule = ["━" * (width + 2) for width in widths]
+    return "\n".join(
+        [
+            f"┏{'┳'.join(rule)}┓",
+            f"┃{'┃'.join(head)}┃",
+            f"┡{'╇'.join(rule)}┩",
+            *(f"│{'│'.join(line)}│" for line in body),
+            f"└{'┴'.join(rule).replace('━', '─')}┘",
+        ]
+    )
