@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 # Characters of a value in a message: about a line of a terminal.
 _LONGEST = 80
@@ -132,17 +135,26 @@ def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """
     lines = [[printable(cell).replace("\n", " ") for cell in row] for row in (columns, *rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-    head, *body = (
-        [f" {cell:{'>' if place else '<'}{widths[place]}} " for place, cell in enumerate(line)]
-        for line in lines
-    )
+    room = shutil.get_terminal_size().columns - 3 * len(widths) - 1
+    while sum(widths) > max(room, 8 * len(widths)):
+        widths[widths.index(max(widths))] -= 1
+    head, *body = ([*_folded(line, widths)] for line in lines)
     rule = ["━" * (width + 2) for width in widths]
     return "\n".join(
         [
             f"┏{'┳'.join(rule)}┓",
-            f"┃{'┃'.join(head)}┃",
+            *(f"┃{'┃'.join(cells)}┃" for cells in head),
             f"┡{'╇'.join(rule)}┩",
-            *(f"│{'│'.join(line)}│" for line in body),
+            *(f"│{'│'.join(cells)}│" for line in body for cells in line),
             f"└{'┴'.join(rule).replace('━', '─')}┘",
         ]
     )
+
+
+def _folded(line: Sequence[str], widths: Sequence[int]) -> Iterator[list[str]]:
+    """Yield the lines that a row of a table takes."""
+    cells = [textwrap.wrap(cell, width) for cell, width in zip(line, widths, strict=True)]
+    for parts in zip_longest(*(each or [""] for each in cells), fillvalue=""):
+        yield [
+            f" {part:{'>' if place else '<'}{widths[place]}} " for place, part in enumerate(parts)
+        ]

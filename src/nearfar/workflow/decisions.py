@@ -298,10 +298,10 @@ def verify(
     return replace(decisions, metric=str(metric), out=None if out is None else str(out))
 
 
-def _choose(
-    metric: Metric, X: Floats, pairs: Pairs, criterion: Criterion, max_fpr: float
-) -> tuple[float, NDArray[np.bool_] | None]:
-    """Choose a threshold on all pairs, and decide each by one that was chosen on others."""
+def held_out_decisions(
+    metric: Metric, X: Floats, pairs: Pairs, n_folds: int = 5
+) -> NDArray[np.bool_] | None:
+    """Tell which pairs are the same, each by the most accurate threshold for other pairs.
 
     Pairs that share rows stay together where they can, as in `Pairs.folds`. Return None if there
     are too few pairs to split.
