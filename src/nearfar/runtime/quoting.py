@@ -137,7 +137,8 @@ def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     room = shutil.get_terminal_size().columns - 3 * len(widths) - 1
     while sum(widths) > max(room, 8 * len(widths)):
-        widths[widths.index(max(widths))] -= 1
+        widest = max(range(len(widths)), key=lambda place: (widths[place], place))
+        widths[widest] -= 1
     head, *body = ([*_folded(line, widths)] for line in lines)
     rule = ["━" * (width + 2) for width in widths]
     return "\n".join(
