@@ -279,11 +279,13 @@ def measure_large(n: int, n_known: int) -> list[dict[str, Any]]:
     blocking = time.process_time() - start
     kept, interval = kept_matches(pairs, matches)
     from nearfar import match
+    from nearfar.workflow.matching import Matched
 
     known = np.random.default_rng(0).permutation(matches)[:n_known]
     start = time.process_time()
     matched = match(left, right, pl.DataFrame(known, schema=["left", "right"], orient="row"))
     seconds = time.process_time() - start
+    assert isinstance(matched, Matched)
     places = pair_places(matches, matched.matches.pairs)
     facts = {"part": "large", "records": n, "known": n_known, "candidates": len(pairs)}
     facts |= {"kept": kept, "interval": interval, "blocking_seconds": blocking}

@@ -115,7 +115,7 @@ def searches(
         return float(ndcg(*mapped, rest).mean())
 
     def ask(old: Path, new: Path, known: Array = order[:0]) -> Any:
-        return gate(old, new, Q, X, relevance=relevance.subset(np.sort([*parts[1], *known])))
+        return gate(old, new, Q, X, qrels=relevance.subset(np.sort([*parts[1], *known])))
 
     with tempfile.TemporaryDirectory() as folder:
         for change in CHANGES:
@@ -172,7 +172,7 @@ def rows(
         known_of = {"pairs": asked[rest[0].start]} if pairs else {"label": y[part]}
         if pairs and len(known):
             part[: len(known)] = known
-        return gate(old, new, table=X[part], n_neighbors=K, **known_of)
+        return gate(old, new, table=X[part], neighbors=K, **known_of)
 
     with tempfile.TemporaryDirectory() as folder:
         for change in CHANGES:

@@ -10,11 +10,11 @@ from xml.sax.saxutils import escape
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from sklearn.datasets import load_iris
-from typer.testing import CliRunner
 
 from nearfar import BoostMetric, GatedMetric, Metric
-from nearfar.cli.app import app
+from nearfar.command import app
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -25,7 +25,7 @@ _CONTEXT.set_forkserver_preload(
         "sklearn.linear_model",
         "sklearn.model_selection",
         "sklearn.neighbors",
-        "typer",
+        "click",
     ]
 )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from nearfar.ask.objects import read_objects
 from nearfar.ask.session import is_local
-from nearfar.cli.app import app
+from nearfar.command import app
 from nearfar.tables import TableError
 from nearfar.tables.pictures import picture_path
 

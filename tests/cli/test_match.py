@@ -31,7 +31,7 @@ def test_matches_a_matcher_questions_and_a_report(run, document):
     page = Path("m.html").read_text("utf-8")
     assert "<mark>" in page
     assert "--questions 10" in page
-    again = document("match", "left.csv", "right.csv", "--with", "m.safetensors")
+    again = document("match", "left.csv", "right.csv", "--matcher", "m.safetensors")
     same = [each for each in again["matches"] if each["same"]]
     assert [each["left"] for each in same] == table["left"].to_list()
 
@@ -60,7 +60,7 @@ def test_mistakes(fail):
     assert "left.csv" in fail(*tables, "--out", "left.csv")
     assert "--pairs" in fail(*tables, "--target", "fmr<=0.1")
     assert "m.csv" in fail(*tables, "--report", "m.csv")
-    assert "m.safetensors" in fail(*tables, "--with", "m.safetensors")
+    assert "m.safetensors" in fail(*tables, "--matcher", "m.safetensors")
     assert "first questions" in fail(*tables, "--ask", "q.csv", "--out", "m.csv")
 
 

@@ -14,7 +14,7 @@ METRIC = ["neighbors", "metric.safetensors", "iris.csv"]
 
 
 def test_of_chosen_rows(document, iris):
-    options = ["--row", 3, "--row", 140, "--neighbors", 4, "--label", "species", "--text", "name"]
+    options = ["--row", 3, "--row", 140, "--neighbors", 4, "--label", "species", "--show", "name"]
     found = document(*METRIC, *options)
     distances, rows = kneighbors(Metric.load("metric.safetensors"), iris[0], n_neighbors=4)
     np.testing.assert_array_equal([line["neighbor"] for line in found], rows[[3, 140]].ravel())
@@ -42,7 +42,7 @@ def test_of_other_rows(document):
 
 
 def test_on_the_terminal(run):
-    result = run(*METRIC, "--id", "name", "--text", "species", "--row", "flower 7")
+    result = run(*METRIC, "--id", "name", "--show", "species", "--row", "flower 7")
     assert "iris, row flower 7: setosa" in result.stdout
     assert result.stdout.count("│ flower ") == 5
 
@@ -85,7 +85,7 @@ def test_a_full_disk_is_one_line(fail, monkeypatch):
 def test_queries_show_their_label_and_text(run, document):
     asked = pl.read_csv("iris.csv")[[0, 60]]
     asked.write_csv("asked.csv")
-    options = ["--queries", "asked.csv", "--label", "species", "--text", "name", "--neighbors", 1]
+    options = ["--queries", "asked.csv", "--label", "species", "--show", "name", "--neighbors", 1]
     result = run(*METRIC, *options)
     assert "asked, row 0, setosa: flower 0" in result.stdout
     assert "asked, row 1, versicolor: flower 60" in result.stdout

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from nearfar import Metric, RetrievalAdapter
-from nearfar.cli.app import app
 from nearfar.columns import Columns
+from nearfar.command import app
 from nearfar.evaluate.neighbor_votes import Reliability
 from nearfar.metrics.learned_from import Votes, class_digest, save_learned
 from nearfar.neighbors import NeighborPredictor

@@ -175,7 +175,9 @@ def test_a_missing_package_is_named_before_the_work(
     fail: Any, weights: Floats, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr("nearfar.cli.search_report.adapt", lambda *_: pytest.fail("worked"))
+    monkeypatch.setattr(
+        "nearfar.old_commands.search_report.adapt", lambda *_: pytest.fail("worked")
+    )
     assert f"A report needs {module}; run pip install" in fail("search-report", *INPUT)
 
 

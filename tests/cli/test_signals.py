@@ -10,8 +10,7 @@ import pytest
 
 _COMMAND = """
 import ctypes, os, signal, sys, weakref
-import nearfar.cli
-import nearfar.cli.app
+import nearfar.cli, nearfar.command
 
 number = getattr(signal, sys.argv[2])
 
@@ -50,7 +49,7 @@ def command():
         print("cleaned up")
 
 
-nearfar.cli.app.app = command
+nearfar.command.app = command
 nearfar.cli.main()
 """
 
@@ -66,7 +65,7 @@ def test_a_dropped_signal_is_raised_again(place, name, code):
 
 
 _OTHER = """
-import nearfar.cli, nearfar.cli.app
+import nearfar.cli, nearfar.command
 
 
 class Finalized:
@@ -74,7 +73,7 @@ class Finalized:
         raise ValueError("of its own")
 
 
-nearfar.cli.app.app = Finalized
+nearfar.command.app = Finalized
 nearfar.cli.main()
 """
 
@@ -89,12 +88,12 @@ def test_other_dropped_exceptions_are_printed():
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="Needs SIGALRM.")
 def test_the_handlers_are_those_of_the_process(monkeypatch):
-    from nearfar.cli import signals
+    from nearfar import terminal
 
     installed = {}
     monkeypatch.setattr(signal, "signal", installed.__setitem__)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    signals.install()
+    terminal.install_signals()
     assert {signal.SIGINT, signal.SIGTERM, signal.SIGALRM} == installed.keys()
     with pytest.raises(KeyboardInterrupt):
         installed[signal.SIGINT](signal.SIGINT, None)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from nearfar.cli.app import app
+from nearfar.command import app
 
 
 @pytest.fixture

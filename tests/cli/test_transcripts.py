@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfar.cli.app import app
+from nearfar.command import app
 from transcripts import BLOCK, commands, differences, prepare, run, with_time
 
 ROOT = Path(__file__).parents[2]
@@ -42,8 +42,7 @@ def test_commands_have_time():
 
 def test_every_command_has_a_transcript():
     shown = " ".join(page.read_text() for page in PAGES)
-    for command in app.registered_commands:
-        name = command.callback.__name__.replace("_", "-")
+    for name in app.list_commands(None):
         assert f"$ nearfar {name} " in shown
 
 

@@ -13,15 +13,22 @@ from nearfar.deploy.formats import export_targets
 
 TOY = """
 import json
-from nearfar.deploy.formats import ExportOption, ExportTarget
+from nearfar.deploy.formats import ExportTarget
 
-def _write(metric, path, *, X, title):
+def _write(metric, path, *, X=None, title: str = "plain"):
+    '''Write a toy.
+
+    Parameters
+    ----------
+    title : str
+        For toy: its title.
+    '''
     rows = None if X is None else X.tolist()
     path.write_text(json.dumps({"L": metric.L.tolist(), "X": rows, "title": title}))
     return "Toy"
 
 TARGET = ExportTarget(
-    "toy", "a toy", _write, (".toy",), (ExportOption("title", "its title.", "plain"),), True
+    "toy", "a toy", _write, (".toy",), True
 )
 """
 
@@ -29,7 +36,7 @@ WITH_THE_FILE = """
 import sys
 from nearfar.deploy import formats
 formats.__path__.append(sys.argv.pop(1))
-from nearfar.cli.app import app
+from nearfar.command import app
 app()
 """
 
@@ -52,7 +59,7 @@ def run(tmp_path):
 def test_a_target_is_one_file(run, tmp_path):
     help_text = run("--help").stdout
     assert "toy: a toy" in help_text
-    assert "toy: its title." in help_text
+    assert "For toy: its title." in help_text
     result = run("m", "--to", "toy", "--out", "m.toy", "--title", "named", "--rows", "rows.csv")
     assert result.stdout == "Toy, 2 features to 1 coordinate, written to m.toy\n", result.stderr
     written = json.loads((tmp_path / "m.toy").read_text())
@@ -66,5 +73,5 @@ def test_a_target_is_one_file(run, tmp_path):
 
 
 def test_names_of_options_are_unique():
-    names = [option.name for target in export_targets().values() for option in target.options]
+    names = [name for target in export_targets().values() for name in target.options]
     assert len(names) == len(set(names))

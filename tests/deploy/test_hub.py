@@ -11,7 +11,7 @@ import yaml
 from sklearn.datasets import load_wine
 
 from nearfar import Columns, GatedMetric, Metric, learn, read_table
-from nearfar.cli.app import app
+from nearfar.command import app
 from nearfar.metrics.learned_from import Threshold, save_threshold
 
 X, Y = load_wine(return_X_y=True)

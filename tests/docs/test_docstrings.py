@@ -19,7 +19,7 @@ import pytest
 import nearfar
 from nearfar.learners.selection.auto import known_learners
 
-LEFT_OUT = {"nearfar.cli.__main__"} | {
+LEFT_OUT = {
     f"nearfar.deploy.{name}" for name in ("langchain", "llama_index", "sentence_transformers")
 }
 """Modules that run a command, or need packages that are not always installed."""

@@ -15,11 +15,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import typer
 
 import nearfar
 from docs.pages import PATHS, ROOT, Page
-from nearfar.cli.app import app
+from nearfar.command import app
 
 PAGES = [Page.read(path) for path in PATHS]
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -74,8 +73,8 @@ NEED_MORE = {
 }
 """Modules for packages that are not always installed."""
 
-OTHER_OPTIONS = {"--toy", "--install-completion"}
-"""Options of other programs: of the benchmarks, and of all commands of typer."""
+OTHER_OPTIONS = {"--toy"}
+"""Options of other programs: of the benchmarks."""
 
 
 # Files
@@ -309,8 +308,8 @@ def test_misuses_are_found(text, message):
 @cache
 def commands() -> dict[str, set[str]]:
     """Return the options of each command."""
-    group = typer.main.get_command(app)
-    parameters = {name: group.get_command(None, name).params for name in group.list_commands(None)}
+    found = {name: app.get_command(None, name) for name in app.list_commands(None)}
+    parameters = {name: getattr(each, "inner", each).params for name, each in found.items()}
     return {
         name: {"--help"}.union(*([*p.opts, *p.secondary_opts] for p in those))
         for name, those in parameters.items()

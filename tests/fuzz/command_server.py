@@ -15,14 +15,14 @@ import time
 from importlib import import_module
 
 import nearfar.cli
-from nearfar.cli import app
 from nearfar.workflow import checkpoint
 
 
 def load() -> None:
     """Import all commands, and what they import when they run."""
-    for file, _ in app.COMMANDS.values():
-        import_module(f"nearfar.cli.{file}")
+    for group in nearfar.cli.COMMANDS.values():
+        for where, _ in group.values():
+            import_module(f"nearfar.{where.partition(':')[0]}")
     for name in ("nearfar.report.page", "nearfar.retrieval", "nearfar.comparison.classifiers"):
         import_module(name)
     import_module("matplotlib.pyplot")

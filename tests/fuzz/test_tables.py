@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from fuzz.inputs import cases
 from nearfar import Metric
-from nearfar.cli.app import app
+from nearfar.command import app
 
 ODD = ("", "nan", "inf", "NA", "a", "ä", '"', "'", "1,5", "1;2", "=1+1", " 3 ", "\x00", "[1, 2]")
 CELLS = st.sampled_from([*ODD, "1e400", "9" * 40, "2024-02-29", "2024-02-30", "true", "False"])

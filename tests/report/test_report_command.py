@@ -7,13 +7,13 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 from sklearn.datasets import load_digits, load_iris, load_wine
-from typer.testing import CliRunner
 
 from cli.customers import customers
 from nearfar import Metric
-from nearfar.cli.app import app
+from nearfar.command import app
 from nearfar.comparison import Comparison, MethodResult, default_methods
 from nearfar.workflow.methods import find_method
 from nearfar.workflow.reporting import choose_subject

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from sklearn.datasets import load_wine
-from typer.testing import CliRunner
 
 from cli.customers import customers
 from nearfar import Metric
-from nearfar.cli.app import app
+from nearfar.command import app
 from nearfar.report.usage import usage_section, without_nearfar
 from nearfar.workflow.reporting import reading_code
 from studies import wine_study

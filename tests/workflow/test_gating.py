@@ -35,12 +35,12 @@ def adapters(tmp_path):
 
 
 def gate_searches(old, new, queries=JUDGED, **options):
-    return gate(old, new, Q, X, relevance=RELEVANCE.subset(queries), **options)
+    return gate(old, new, Q, X, qrels=RELEVANCE.subset(queries), **options)
 
 
 def test_searches_by_brute_force(adapters):
     judged = RELEVANCE.subset(JUDGED)
-    found = gate_searches(adapters["plain"], adapters["helpful"], k=5)
+    found = gate_searches(adapters["plain"], adapters["helpful"], results=5)
     for weights, figure in ((np.ones(len(HELPFUL)), found.before), (HELPFUL, found.after)):
         ranking = search(Q * weights, X, 5, queries=judged.queries)
         assert figure == pytest.approx(JudgedRanking(ranking, judged).ndcg(5).mean())
@@ -106,7 +106,7 @@ def test_the_same_needs_an_interval_that_says_so(adapters, tmp_path):
 
 def test_documents_of_another_model_are_warned_of(adapters):
     judged, turned = RELEVANCE.subset(JUDGED), X[:, ::-1]
-    found = gate("untouched", adapters["helpful"], Q[:, ::-1], turned, relevance=judged)
+    found = gate("untouched", adapters["helpful"], Q[:, ::-1], turned, qrels=judged)
     said = "documents that the new version learned from has the same vector here"
     assert any(said in note.text for note in found.notes)
     same = gate_searches("untouched", adapters["helpful"])
@@ -134,8 +134,8 @@ def test_queries_in_another_precision_are_refused(adapters):
     pair = adapters["plain"], adapters["helpful"]
     for stored in (Q.astype(np.float32), Q.astype(np.float32).astype(np.float64)):
         with pytest.raises(ValueError, match="plain was learned from 10 of these 110 queries"):
-            gate(*pair, stored, X, relevance=RELEVANCE.subset(np.arange(10, 120)))
-        assert gate(*pair, stored, X, relevance=RELEVANCE.subset(JUDGED)).n == 100
+            gate(*pair, stored, X, qrels=RELEVANCE.subset(np.arange(10, 120)))
+        assert gate(*pair, stored, X, qrels=RELEVANCE.subset(JUDGED)).n == 100
 
 
 def test_queries_of_zeros_are_no_other_queries(tmp_path):
@@ -144,7 +144,7 @@ def test_queries_of_zeros_are_no_other_queries(tmp_path):
     adapter = RetrievalAdapter(cv=None, max_iter=1, score="dot")
     adapter.fit(empty, X, RELEVANCE.subset(LEARNED)).save(tmp_path / "new")
     judged = RELEVANCE.subset(JUDGED)
-    assert gate("untouched", tmp_path / "new", empty, X, relevance=judged).n == 100
+    assert gate("untouched", tmp_path / "new", empty, X, qrels=judged).n == 100
 
 
 def test_queries_that_were_learned_from_are_left_out(adapters, tmp_path):
@@ -191,18 +191,18 @@ def others(model, L, y):
 
 def test_errors_of_rows_by_brute_force(metrics):
     y = np.digitize(SIGNAL, [-0.5, 0.5])
-    found = gate(*metrics, table=ROWS, label=y, n_neighbors=3)
+    found = gate(*metrics, table=ROWS, label=y, neighbors=3)
     for L, figure in ((OLD, found.before), (NEW, found.after)):
         predicted = others(KNeighborsClassifier(3), L, y)
         # Ties between three classes may go elsewhere.
         assert figure == pytest.approx((predicted != y).mean(), abs=0.03)
     assert (found.measure, found.cases, found.n, found.outcome) == ("error", "rows", 300, "better")
-    mirrored = gate(*metrics[::-1], table=ROWS, label=y, n_neighbors=3)
+    mirrored = gate(*metrics[::-1], table=ROWS, label=y, neighbors=3)
     assert (mirrored.outcome, mirrored.harm) == ("worse", pytest.approx(found.probability))
 
 
 def test_numbers_by_brute_force(metrics):
-    found = gate(*metrics, table=ROWS, label=SIGNAL, numbers=True, n_neighbors=4)
+    found = gate(*metrics, table=ROWS, label=SIGNAL, numbers=True, neighbors=4)
     for L, figure in ((OLD, found.before), (NEW, found.after)):
         assert figure == pytest.approx(r2_score(SIGNAL, others(KNeighborsRegressor(4), L, SIGNAL)))
     assert (found.measure, found.outcome) == ("R²", "better")
@@ -227,7 +227,7 @@ def test_pairs_and_triplets_by_brute_force(metrics):
 
 def test_untouched_rows_have_the_best_plain_distance(metrics):
     y = np.digitize(SIGNAL, [-0.5, 0.5])
-    found = gate("untouched", metrics[1], table=ROWS, label=y, n_neighbors=3)
+    found = gate("untouched", metrics[1], table=ROWS, label=y, neighbors=3)
     plain = evaluate_metric(Metric(NEW), Table("rows", ROWS, y), n_neighbors=3)
     assert found.before == min(each["3-NN error"].value for each in list(plain.values())[1:])
     assert found.outcome == "better"
@@ -265,12 +265,12 @@ def test_rows_that_were_learned_from_are_left_out(metrics):
 
 
 def test_rows_that_do_not_differ(metrics):
-    found = gate(metrics[0], metrics[0], table=ROWS[:5], label=[0, 1, 0, 1, 1], n_neighbors=1)
+    found = gate(metrics[0], metrics[0], table=ROWS[:5], label=[0, 1, 0, 1, 1], neighbors=1)
     assert (found.outcome, found.headline) == ("same", "The same: no row differs.")
 
 
 def test_data_of_the_other_kind(metrics, adapters):
-    with pytest.raises(ValueError, match="for adapters, or a table for metrics"):
+    with pytest.raises(ValueError, match="for adapters, or only table"):
         gate(*metrics)
     with pytest.raises(ValueError, match="not a valid adapter"):
         gate_searches(*metrics)

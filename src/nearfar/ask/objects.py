@@ -126,7 +126,7 @@ def _from_folder(
         )
     if ids is None:
         raise TableError(
-            f"Name the column of {vectors} that has the names of pictures with {option('id')}."
+            f"Name the column of {vectors} that has the names of pictures with {option('ids')}."
         )
     require_columns(vectors, column_names(vectors), [ids])
     rows = read_rows(str(vectors), ids=ids, drop=drop)

@@ -39,7 +39,7 @@ def write_match_report(
         The command that wrote the report; empty if there was none.
     """
     found = matched.matches
-    lines = str(matched).splitlines()
+    lines = matched.summary.splitlines()
     facts = [
         ("Records", " and ".join(str(n) for n in found.n_records)),
         ("Candidates", str(len(found.candidates))),

@@ -136,12 +136,14 @@ def read_search(
         Folder with corpus.jsonl, queries.jsonl and qrels, instead of `qrels`.
     split : str, default="test"
         Judgements of the folder to use.
-    ids, text, vector : str, optional
-        Columns of ids, texts and vectors; by default those with usual names, and the only column
-        of lists or all columns of numbers.
+    ids : str, optional
+        Column of ids; by default id, query_id, doc_id and the like.
+    text : str, optional
+        Column of texts; by default text, if there is one.
+    vector : str, optional
+        Column of vectors; by default the only one, or all columns of numbers.
     ignore_unknown : bool, default=False
-        Whether to leave out judgements of ids that have no vector; otherwise they are errors.
-
+        Leave out judgements of ids that have no vector; otherwise they are errors.
     vector_option : str, default="vector"
         The caller's option for the column of vectors, for messages.
 
@@ -186,7 +188,7 @@ def read_search(
             side, short = (asked, "query") if error.kind == "query" else (searched, "doc")
             if side.ids is None and (side.is_table or error.few):
                 found = (
-                    f"name the column of ids with {option('id')}, or call it {short}_id"
+                    f"name the column of ids with {option('ids')}, or call it {short}_id"
                     if side.is_table
                     else f"give a table with a column {short}_id"
                 )
@@ -196,10 +198,10 @@ def read_search(
             elif error.few and not error.swapped:
                 remedy = (
                     f" Are the judgements for other files, or are the ids of {side.source} in "
-                    f"another column ({option('id')})?"
+                    f"another column ({option('ids')})?"
                 )
             elif not error.few:
-                remedy = f" Use {option('ignore-unknown')} to leave it out."
+                remedy = f" Use {option('ignore_unknown')} to leave it out."
         raise TableError(f"{error}{remedy}") from error
     unused = len(Q) - len(relevance.queries)
     if unused:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 # Characters of a value in a message: about a line of a terminal.
 _LONGEST = 80
@@ -113,3 +117,45 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
+
+
+def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in a frame; the first column is text, the others are numbers.
+
+    Examples
+    --------
+    >>> from nearfar.runtime.quoting import text_table
+    >>> print(text_table(["city", "km"], [["Ulm", "70"], ["Bonn", "480"]]))
+    ┏━━━━━━┳━━━━━┓
+    ┃ city ┃  km ┃
+    ┡━━━━━━╇━━━━━┩
+    │ Ulm  │  70 │
+    │ Bonn │ 480 │
+    └──────┴─────┘
+    """
+    lines = [[printable(cell).replace("\n", " ") for cell in row] for row in (columns, *rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    room = shutil.get_terminal_size().columns - 3 * len(widths) - 1
+    while sum(widths) > max(room, 8 * len(widths)):
+        widest = max(range(len(widths)), key=lambda place: (widths[place], place))
+        widths[widest] -= 1
+    head, *body = ([*_folded(line, widths)] for line in lines)
+    rule = ["━" * (width + 2) for width in widths]
+    return "\n".join(
+        [
+            f"┏{'┳'.join(rule)}┓",
+            *(f"┃{'┃'.join(cells)}┃" for cells in head),
+            f"┡{'╇'.join(rule)}┩",
+            *(f"│{'│'.join(cells)}│" for line in body for cells in line),
+            f"└{'┴'.join(rule).replace('━', '─')}┘",
+        ]
+    )
+
+
+def _folded(line: Sequence[str], widths: Sequence[int]) -> Iterator[list[str]]:
+    """Yield the lines that a row of a table takes."""
+    cells = [textwrap.wrap(cell, width) for cell, width in zip(line, widths, strict=True)]
+    for parts in zip_longest(*(each or [""] for each in cells), fillvalue=""):
+        yield [
+            f" {part:{'>' if place else '<'}{widths[place]}} " for place, part in enumerate(parts)
+        ]

@@ -189,7 +189,7 @@ def _row_numbers(table: pl.DataFrame, path: Source, columns: Sequence[str], rows
     if text:
         raise TableError(
             f"{path} has names, not row numbers, in {', '.join(text)}; "
-            f"name the column of row names with {option('id')}."
+            f"name the column of row names with {option('ids')}."
         )
     index = numbers.to_numpy()
     if index.size and not 0 <= index.min() <= index.max() < len(rows):

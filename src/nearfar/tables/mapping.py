@@ -187,7 +187,7 @@ def transform_file(
         raise TableError(f"{clash!r} is the name of a coordinate; rename the column to keep.")
     if as_vector and kind not in WRITTEN_LISTS:
         raise TableError(
-            f"{option('as-vector')} writes a column of lists, which needs "
+            f"{option('as_vector')} writes a column of lists, which needs "
             f"{', '.join(WRITTEN_LISTS)}, not {target}."
         )
     widest = max(row_map.reader.n_features, row_map.n_components, row_map.reader.L.shape[1])

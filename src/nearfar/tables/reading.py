@@ -82,18 +82,26 @@ def read_table(
         A file (.csv, .tsv, .parquet, .feather, .arrow, .jsonl, .xlsx, .npy, .npz), the name of a
         dataset, a DataFrame of pandas, polars or pyarrow, or a 2-d array.
     label : str or array, optional
-        Column of labels, or the labels of an array or a frame. In an .npz file it is an array ("y"
-        by default), for an .npy file the path of another.
-    pairs, triplets : path, DataFrame, Pairs or Triplets, optional
-        Tables with the columns a, b, similar, or anchor, near, far; also weight and person. They
-        name rows by their numbers, or by `ids`.
+        Column of labels, or the labels of an array or a frame. In an .npz file this is an array
+        ("y" by default), for an .npy file the path of another.
+    pairs : path, DataFrame or Pairs, optional
+        Table of pairs: a, b, similar [, weight, person]. Rows count from 0, or are named by `ids`.
+    triplets : path, DataFrame or Triplets, optional
+        Table of triplets: anchor, near, far [, weight, person]. Rows count from 0, or are named by
+        `ids`.
     group : str or array, optional
-        Column of groups, such as persons, or the groups of an array. A group is never both learned
-        from and tested on.
+        Column of groups, such as persons, or the groups of an array. No group is in training rows
+        and in test rows.
     ids : str, optional
-        Column of names of the rows.
-    drop, numeric, categorical, text : sequence of str, optional
-        Columns to leave out, and columns that are numbers, categories or free text.
+        Column of row names, for constraints and results.
+    drop : sequence of str, optional
+        Columns to leave out, separated by commas.
+    numeric : sequence of str, optional
+        Columns that are numbers, not ids, separated by commas.
+    categorical : sequence of str, optional
+        Columns that are categories, separated by commas.
+    text : sequence of str, optional
+        Columns of free text to use, as TF-IDF reduced by an SVD, separated by commas.
     show : str, optional
         Column to show for each row.
     image : str, optional
@@ -102,11 +110,11 @@ def read_table(
         Folder of the pictures, by default that of the table. Without `image`, the names of the
         pictures are those of the rows.
     impute : bool, default=True
-        Whether missing values are filled in; otherwise they are errors.
+        Fill in missing values; otherwise they are errors.
     numbers : bool, optional
-        Whether labels are numbers to predict, not classes. By default if some are not whole, or if
-        there are more than 30 values, most with fewer than five rows; in an array of integers,
-        which are classes, never.
+        The labels are numbers to predict, or classes. By default they are numbers if some are not
+        whole, or if there are more than 30 values, most with fewer than five rows; integers in an
+        array are classes.
     metric : Metric, optional
         The metric whose features are wanted.
     name : str, optional
@@ -219,6 +227,14 @@ def as_source(source: object, name: str | None = None) -> str | Path | Frame | A
     return array if array.dtype == np.float32 else array.astype(np.float64)
 
 
+def as_rows(source: object) -> str | Source:
+    """Return a path or the name of a dataset, or a frame; refuse an array, which has no columns."""
+    given = as_source(source)
+    if isinstance(given, np.ndarray):
+        raise TableError("An array has no named columns; give a frame to name columns.")
+    return given
+
+
 def read_rows(
     source: str | Source,
     *,
@@ -300,7 +316,7 @@ def read_rows(
     elif pictures is not None:
         if names is None:
             raise TableError(
-                f"Name the column of {path} that has the names of pictures with {option('id')}, "
+                f"Name the column of {path} that has the names of pictures with {option('ids')}, "
                 f"or {option('image')}."
             )
         shown = [*pictures_named(pictures, names)]
@@ -331,7 +347,7 @@ def read_rows(
 
 
 def read_labelled(
-    source: str,
+    source: str | Source,
     *,
     numbers: bool | None = None,
     required: bool = True,
@@ -376,13 +392,13 @@ def _of_kind(table: Table, numbers: bool | None) -> Table:
         return replace(table, supervision=y, kind="labels")
     table = replace(table, supervision=table.numbers, kind="numbers")
     may_be_classes = numbers is None and not (y % 1).any()
-    else_ = f"; if they are classes, use {option('classes')}" if may_be_classes else ""
+    else_ = f"; if they are classes, use {option('numbers', False)}" if may_be_classes else ""
     note(f"took the labels as numbers to predict: {len(np.unique(y))} different values{else_}.")
     return table
 
 
 def read_other(
-    source: str,
+    source: str | Source,
     *,
     metric: Metric,
     label: str | None = None,
@@ -394,9 +410,10 @@ def read_other(
 
     Columns that it lacks are not asked for. Labels may be missing, and are text.
     """
-    if kind_of(Path(source)) not in TABLES:
+    path = Path(source) if isinstance(source, str) else source
+    if kind_of(path) not in TABLES:
         return read_rows(source, metric=metric)
-    columns = column_names(Path(source))
+    columns = column_names(path)
     return read_rows(
         source,
         label=label if label in columns else None,

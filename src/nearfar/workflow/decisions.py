@@ -1,9 +1,11 @@
-"""Decisions whether pairs are the same, by a threshold that is given, stored, or chosen here."""
+"""`verify`: whether pairs are the same, by a threshold that is given, stored, or chosen here."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,8 +24,13 @@ from nearfar.metrics.learned_from import (
     stored_threshold,
 )
 from nearfar.metrics.metric import Metric
+from nearfar.runtime.forwarding import forwards
 from nearfar.runtime.notes import note
 from nearfar.runtime.option_names import option
+from nearfar.runtime.quoting import plain, text_table
+from nearfar.tables.formats import WRITTEN_TABLES, check_output, write_frame
+from nearfar.tables.judgements import copies_together, people_together, read_queries
+from nearfar.tables.reading import as_rows, read_rows, read_table
 from nearfar.tables.table import Table
 from nearfar.typing import Floats, Ints
 from nearfar.verification import (
@@ -33,12 +40,14 @@ from nearfar.verification import (
     joined_classes,
     parse_target,
 )
+from nearfar.workflow.metric_files import load_metric
 
 ACCURACY = "accuracy"
 """What a threshold without a target is chosen for, as metric files call it."""
 
 # A threshold that finds fewer of the similar pairs is hardly of use, and that is said.
 _LOW_RECALL = 0.2
+_PAIRS_SHOWN = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +68,10 @@ class Decisions:
         is decided by one that was chosen on others; None if there are too few pairs for that.
     point : OperatingPoint or None
         Error rates of a threshold that was chosen for a target.
+    metric : str
+        File of the metric.
+    out : str or None
+        File of the table.
     """
 
     threshold: Threshold
@@ -68,6 +81,8 @@ class Decisions:
     scores: Verification | None = None
     accuracy: float | None = None
     point: OperatingPoint | None = None
+    metric: str = ""
+    out: str | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return the threshold, the scores and all decisions, for JSON."""
@@ -101,6 +116,18 @@ class Decisions:
         same = int(self.table["same"].sum())
         value = f"{self.threshold.value:.6g}"
         lines.append(f"Threshold {value}: {same} of {len(self.table)} pairs are the same.")
+        if self.saved:
+            lines.append(f"Threshold saved in {self.metric}, for other pairs.")
+        if self.out is not None:
+            return "\n".join([*lines, f"Pairs written to {self.out}"])
+        first = [
+            (f"{a}, {b}", plain(distance), "same" if same else "different")
+            for a, b, distance, same in self.table.head(_PAIRS_SHOWN).iter_rows()
+        ]
+        lines.append(text_table(["pair", "distance", "decision"], first))
+        if len(self.table) > _PAIRS_SHOWN:
+            more = f"write all with {option('out', 'FILE')}"
+            lines.append(f"These are the first {_PAIRS_SHOWN}; {more}.")
         return "\n".join(lines)
 
 
@@ -127,9 +154,16 @@ def decide_pairs(
     index : array of int of shape (n_pairs, 2)
     pairs : Pairs or None
         The same pairs with what is known of them.
-    threshold, target, confidence, prevalence
-        What a threshold is, or how it is chosen. By default, that of the file, or one for
-        accuracy.
+    threshold : float, optional
+        Largest distance of rows that are the same.
+    target : str, optional
+        Choose a threshold that is certified to meet this on new classes: "precision>=0.99",
+        "fmr<=1e-3" or "recall>=0.9"; or eer, or "false_match=10,false_non_match=1,prior=0.01"
+        (costs).
+    confidence : float, default=0.95
+        Confidence with which `target` is certified, above 0.5 and below 1.
+    prevalence : float, optional
+        Share of similar pairs in use, for precision and costs; by default their share in the table.
     name : str
         What messages call the pairs.
     """
@@ -207,6 +241,61 @@ def decide_pairs(
         )
     scores = verification(metric, rows.X, pairs)
     return Decisions(used, table, chosen_here, saved, scores, accuracy, point)
+
+
+@forwards(decide_pairs, "threshold target confidence prevalence")
+@forwards(read_table, "label drop ids")
+def verify(
+    metric: str | PathLike[str],
+    source: object,
+    pairs: str | PathLike[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    **rest: Any,
+) -> Decisions:
+    """Decide whether pairs of rows are the same.
+
+    If the pairs have a column similar and the metric file has no threshold yet, one is chosen and
+    saved in the metric file. Its accuracy is that of thresholds chosen on other pairs. With
+    `target`, give pairs of rows that are not training rows. The confidence counts the classes of
+    `label`, or else rows that similar pairs join.
+
+    Parameters
+    ----------
+    metric : path
+        Metric file, as written by `nearfar learn`.
+    source : path or DataFrame
+        Table, array, or name of a dataset.
+    pairs : path
+        Table of pairs: a, b [, similar]; rows count from 0.
+    out : path, optional
+        Table to write: the pairs, distances and decisions.
+    **rest
+        How rows are read, and how a threshold is chosen.
+
+    Returns
+    -------
+    Decisions
+    """
+    # Only files of answers need the room that writes them.
+    from nearfar.ask.answer_files import read_judgements
+
+    path, file, where = Path(metric), Path(pairs), as_rows(source)
+    if out is not None:
+        inputs = [path, file, where if isinstance(where, str | Path) else None]
+        check_output(Path(out), WRITTEN_TABLES, inputs)
+    reading: Any = {name: rest.pop(name, None) for name in ("label", "drop", "ids")}
+    rows = read_rows(where, metric=load_metric(path), **reading)
+    index, known = read_queries(read_judgements(file, "pairs"), file, rows)
+    if known is not None:
+        together = replace(rows, supervision=people_together(known, rows), kind="pairs")
+        together = copies_together(together)
+        assert isinstance(together.supervision, Pairs)
+        known = together.supervision
+    decisions = decide_pairs(path, rows, index, known, name=str(pairs), **rest)
+    if out is not None:
+        write_frame(decisions.table, Path(out))
+    return replace(decisions, metric=str(metric), out=None if out is None else str(out))
 
 
 def held_out_decisions(

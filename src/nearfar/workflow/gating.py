@@ -28,16 +28,18 @@ from nearfar.evaluate.measures import HeldOutJudgements, measure_of
 from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.metrics.learned_from import row_digests, stored_digests
 from nearfar.metrics.metric import Metric
-from nearfar.retrieval import RetrievalAdapter, SearchComparison, compare_retrieval
+from nearfar.retrieval import Relevance, RetrievalAdapter, SearchComparison, compare_retrieval
 from nearfar.retrieval.ranking import known_vectors, vector_digests
 from nearfar.retrieval.results import UNTOUCHED, SearchResult, SearchVerdict
 from nearfar.retrieval.search_input import SearchInput, read_search
+from nearfar.runtime.forwarding import forwards
 from nearfar.runtime.notes import Note, collecting_notes, note
 from nearfar.runtime.option_names import option
 from nearfar.tables.reader import listed
 from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
 from nearfar.typing import Bools, Ints, Vector
+from nearfar.workflow.learning import judgement_source
 from nearfar.workflow.prediction_table import best_neighbors
 
 _OLD, _NEW = "the old version", "the new version"
@@ -46,43 +48,51 @@ _FEWEST = 20
 _GOALS = {"labels": "classification", "numbers": "regression"}
 
 
+@forwards(read_search, "vector ignore_unknown")
+@forwards(read_table, "label numbers triplets pairs ids drop")
 def gate(
     old: str | PathLike[str],
     new: str | PathLike[str],
     queries: object = None,
     documents: object = None,
     *,
+    qrels: str | PathLike[str] | Relevance | None = None,
     table: object = None,
-    k: int = 10,
-    n_neighbors: int | None = None,
+    results: int = 10,
+    neighbors: int | None = None,
     leave_out_learned: bool = False,
     **reading: Any,
 ) -> Gated:
     """Say whether a new version is better than the old one, on data that neither has seen.
 
-    Adapters are compared by nDCG@k of judged searches. Metrics are compared by the error of votes
-    of the nearest other rows, by the R² of their means, or by triplets or the AUC of pairs.
+    Adapters need `queries`, `documents` and `qrels`, and are compared by nDCG. Metrics need `table`
+    with `label`, `triplets` or `pairs`, and are compared by the error of votes of the nearest other
+    rows, by the R² of their means, by triplets or by the AUC of pairs. The exit code is 0 if the
+    new version is better, 3 if it is the same or cannot be told, and 4 if it is worse.
 
     Parameters
     ----------
-    old, new : path
-        Files of two adapters, or of two metrics. The old one may be "untouched": vectors without
-        an adapter, or the best of Euclidean and cosine distance. So may be the new one, if the old
-        one is an adapter.
-    queries, documents : path, DataFrame or array, optional
-        Vectors of judged searches, for adapters.
+    old : path
+        File of the old version, or "untouched": vectors without an adapter, or the best of
+        Euclidean and cosine distance.
+    new : path
+        File of the new version; it may be "untouched" if the old one is an adapter.
+    queries : path, DataFrame or array, optional
+        Vectors of judged queries, for adapters.
+    documents : path, DataFrame or array, optional
+        Vectors of documents.
+    qrels : path or Relevance, optional
+        Judgements: query, 0, document, grade.
     table : path, DataFrame or array, optional
         Rows, for metrics.
-    k : int, default=10
+    results : int, default=10
         Number of results that count.
-    n_neighbors : int, optional
-        Neighbours that vote. By default, as many as the file of each metric says.
+    neighbors : int, optional
+        Neighbours that vote; by default as many as the file of each metric says.
     leave_out_learned : bool, default=False
-        Whether queries or rows that a version was learned from are left out. By default, they are
-        refused.
+        Leave out queries or rows that a version was learned from, instead of refusing them.
     **reading
-        Where judgements are, for `read_search`: qrels, relevance, ids, vector, ignore_unknown. What
-        is known of rows, for `read_table`: label, pairs or triplets, ids, drop, numbers.
+        Where vectors are, and how rows are read: see `read_table`.
 
     Returns
     -------
@@ -115,14 +125,26 @@ def gate(
             "Give a file as the new version. It may be untouched only if the old one is the file "
             "of an adapter."
         )
-    if (queries is None) == (table is None):
-        raise ValueError("Give queries and documents for adapters, or a table for metrics.")
+    searched = [each is not None for each in (queries, documents, qrels)]
+    other = reading.keys() & (
+        {"label", "numbers", "triplets", "pairs", "drop"}
+        if table is None
+        else {"vector", "ignore_unknown"}
+    )
+    if (any(searched) if table is not None else not all(searched)) or other:
+        needed = [option(name) for name in ("queries", "documents", "qrels", "table", *other)]
+        raise ValueError(
+            f"Give {needed[0]}, {needed[1]} and {needed[2]} for adapters, or only {needed[3]}."
+        )
     with collecting_notes() as notes:
         if table is None:
-            data = read_search(queries, documents, **reading)
-            found = _gate_searches(files, data, k, leave_out_learned)
+            judged: Any = {"relevance" if isinstance(qrels, Relevance) else "qrels": qrels}
+            data = read_search(queries, documents, **reading, **judged)
+            found = _gate_searches(files, data, results, leave_out_learned)
         else:
-            found = _gate_rows(files, table, n_neighbors, leave_out_learned, reading)
+            for kind in reading.keys() & {"triplets", "pairs"}:
+                reading[kind] = judgement_source(reading[kind], kind)
+            found = _gate_rows(files, table, neighbors, leave_out_learned, reading)
     return replace(found, notes=tuple(notes))
 
 
@@ -157,6 +179,11 @@ class Gated(SearchVerdict):
     cases: str = "searches"
     n: int = 0
     notes: tuple[Note, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the new version is better, 4 if it is worse, 3 otherwise."""
+        return {"better": 0, "worse": 4}.get(self.outcome, 3)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain numbers and strings."""
@@ -304,7 +331,7 @@ def _learned(
             raise ValueError(
                 f"{file} was learned from {len(some)} of these {len(names)} {what} "
                 f"({listed(some, 3)}), so that they cannot tell which version is better; leave "
-                f"them out ({option('leave-out-learned')}), or give other {what}."
+                f"them out ({option('leave_out_learned')}), or give other {what}."
             )
     learned = np.any(list(known.values()), axis=0)
     if n := int(learned.sum()):

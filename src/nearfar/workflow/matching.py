@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,15 @@ from nearfar.matching.questions import (
     pairs_by_rare_values,
 )
 from nearfar.runtime.notes import Note, collecting_notes, note
-from nearfar.runtime.option_names import option
+from nearfar.runtime.option_names import command_line, option
 from nearfar.runtime.quoting import counted
-from nearfar.tables.formats import read_frame
+from nearfar.tables.formats import (
+    WRITTEN_TABLES,
+    check_output,
+    read_frame,
+    stem_of,
+    write_frame,
+)
 from nearfar.typing import Bools, Ints
 from nearfar.workflow.record_tables import (
     ASKED,
@@ -54,50 +61,68 @@ _FEWEST_CANDIDATES = 0.5
 
 
 def match(
-    left: Any,
-    right: Any = None,
-    pairs: Any = None,
+    left: object,
+    right: object = None,
+    pairs: object | Sequence[object] = None,
     *,
     target: str | None = None,
-    ids: str | None = None,
-    matcher: RecordMatcher | None = None,
-    how: How = "auto",
-    n_candidates: int = N_CANDIDATES,
     confidence: float = 0.95,
+    ids: str | None = None,
+    how: How = "auto",
+    candidates: int = N_CANDIDATES,
+    matcher: str | PathLike[str] | RecordMatcher | None = None,
+    save: str | PathLike[str] | None = None,
+    ask: str | PathLike[str] | None = None,
+    questions: int = 50,
+    report: str | PathLike[str] | None = None,
+    out: str | PathLike[str] | None = None,
     random_state: int = 0,
-) -> Matched:
+) -> Matched | FirstQuestions:
     """Find the records of two tables, or of one table, that are the same.
 
     Parameters
     ----------
-    left, right : path or DataFrame
-        Tables of records. Columns of the same name are compared. Without `right`, records of
-        `left` are compared with each other.
+    left : path or DataFrame
+        Table of records. Columns of the same name are compared.
+    right : path or DataFrame, optional
+        Another table; without it, records of the first are compared with each other.
     pairs : path or DataFrame, or list of them, optional
         Known pairs: columns left, right [, same] with ids, or with row numbers from 0. Without a
         column same, these are all matches of the records that they name, and other pairs of these
         records are different. Without pairs and matcher, candidates that agree on several rare
         values are taken for matches, and nothing is certified.
     target : str, optional
-        What to certify, such as "fmr<=1e-4" or "precision>=0.99"; see `RecordMatcher`.
+        What to certify: "fmr<=1e-4", "precision>=0.99" or "recall>=0.9".
+    confidence : float, default=0.95
+        Confidence with which `target` is certified, above 0.5 and below 1.
     ids : str, optional
         Column of ids, or two of them with a comma: left, right. By default a column that has all
         ids of the pairs; without pairs one that is called id, or the first one if its name ends in
         id, if all its values differ.
-    matcher : RecordMatcher, optional
-        A fitted matcher, instead of learning one.
     how : {"auto", "one-to-one", "all", "clusters"}, default="auto"
         Each record in at most one match, all pairs above the threshold, or groups of one table.
         By default one-to-one for two tables, and clusters for one.
-    n_candidates : int, default=10
-        Candidates of each record.
-    confidence : float, default=0.95
-        Confidence with which the target is certified.
+    candidates : int, default=10
+        Records that each record is compared with.
+    matcher : path or RecordMatcher, optional
+        Use this matcher instead of learning one.
+    save : path, optional
+        Write the matcher to this file.
+    ask : path, optional
+        Write pairs to ask people about to this file: fill in column same, and give it with `pairs`.
+        Without pairs and matcher, choose first questions and match nothing.
+    questions : int, default=50
+        Number of pairs for `ask`.
+    report : path, optional
+        Write a report as one HTML file.
+    out : path, optional
+        Table of matches to write, and of pairs to check.
     random_state : int, default=0
+        Random seed.
 
     Returns
     -------
-    Matched
+    Matched or FirstQuestions
 
     Examples
     --------
@@ -111,34 +136,85 @@ def match(
     >>> matched.table.head(1).select("left", "right", "check").rows()
     [(0, 29, False)]
     """
+    written = {"Matches": out, "Questions": ask, "Report": report, "Matcher": save}
+    kinds = WRITTEN_TABLES, WRITTEN_TABLES, (".html", ".htm"), None
+    given = [] if pairs is None else pairs if isinstance(pairs, list) else [pairs]
+    inputs = [each for each in (left, right, matcher, *given) if isinstance(each, str | Path)]
+    for path, kind in zip(written.values(), kinds, strict=True):
+        if path is not None:
+            check_output(Path(path), kind, inputs)
+    if report is not None:
+        # Only reports need matplotlib and Jinja.
+        from nearfar.report.page import check_packages
+
+        check_packages()
     if target is not None and (pairs is None or matcher is not None):
         raise ValueError(f"{option('target')} needs known pairs to learn from ({option('pairs')}).")
+    if ask is not None and not given and matcher is None:
+        if out or save or report:
+            others = [option(name) for name in ("out", "save", "report", "ask")]
+            raise ValueError(
+                f"Nothing is known yet: {others[3]} writes first questions, and no matches; leave "
+                f"out {others[0]}, {others[1]} and {others[2]}, or {others[3]}."
+            )
+        first = first_questions(left, right, questions, ids=ids, random_state=random_state)
+        write_frame(first, Path(ask))
+        return FirstQuestions(first, str(ask))
+    if isinstance(matcher, str | PathLike):
+        matcher = RecordMatcher.load(matcher)
+    if matcher is None:
+        matcher = RecordMatcher(target, confidence=confidence, random_state=random_state)
+    found = _matched(left, right, given, matcher, ids=ids, how=how, n_candidates=candidates)
+    files = {what: str(path) for what, path in written.items() if path is not None}
+    matched = replace(found, written=files, random_state=random_state)
+    if save is not None:
+        matched.save(save)
+    if out is not None:
+        write_frame(matched.table, Path(out))
+    if ask is not None:
+        write_frame(matched.questions(questions), Path(ask))
+    if report is not None:
+        names = [stem_of(Path(each)) for each in (left, right) if isinstance(each, str | Path)]
+        matched.report(report, " and ".join(names) or "Matched records", command_line())
+    return matched
+
+
+def _matched(
+    left: object,
+    right: object,
+    given: Sequence[object],
+    matcher: RecordMatcher,
+    *,
+    ids: str | None,
+    how: How,
+    n_candidates: int,
+) -> Matched:
+    """Read the tables and known pairs, learn from these unless the matcher is fitted, and match."""
+    fitted, target = hasattr(matcher, "threshold_"), matcher.target
     with collecting_notes() as notes:
-        given = [] if pairs is None else pairs if isinstance(pairs, list) else [pairs]
         sources = [source_of(each, "pairs") for each in given]
         files = [(source, read_frame(source)) for source in sources]
-        remembered = () if matcher is None else matcher.id_columns_
+        remembered = matcher.id_columns_ if fitted else ()
         sides = read_sides([left] if right is None else [left, right], ids, files, remembered)
         known = [KnownPairs.read(frame, path, sides) for path, frame in files]
-        if "precision" in (target or "") and not all(each.complete for each in known):
+        if (
+            not fitted
+            and "precision" in (target or "")
+            and not all(each.complete for each in known)
+        ):
             raise ValueError(
                 f"{target} needs known pairs without a column same, which are all matches of their "
                 "records: other pairs do not tell how many of those that are found are wrong."
             )
         tables = [side.records for side in sides]
-        if matcher is None:
+        if not fitted:
             small = len(tables[0]) * len(tables[-1]) <= _MOST_WITH_RIVALS
-            matcher = RecordMatcher(
-                target,
-                confidence=confidence,
-                rivals=None if small else False,
-                random_state=random_state,
-            )
+            matcher.set_params(rivals=None if small else False)
             note_contradictions(known, how, one_table=right is None)
             _learn(matcher, tables, known, n_candidates)
             matcher.id_columns_ = tuple(side.column for side in sides)
         matches = matcher.match(*tables, how=how, n_candidates=n_candidates)
-        matched = Matched(matches, matcher, tuple(sides), tuple(known), (), random_state)
+        matched = Matched(matches, matcher, tuple(sides), tuple(known))
         if matched.easy:
             note(
                 "most of the given pairs that are different are no candidates, and so they are "
@@ -216,6 +292,8 @@ class Matched:
         Known pairs.
     notes : tuple of Note
     random_state : int
+    written : dict of str to str
+        Files, by what they have.
 
     Examples
     --------
@@ -237,6 +315,7 @@ class Matched:
     known: tuple[KnownPairs, ...]
     notes: tuple[Note, ...] = ()
     random_state: int = 0
+    written: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def table(self) -> pl.DataFrame:
@@ -370,7 +449,9 @@ class Matched:
             "certified": self.matcher.operating_point_ is not None,
         }
 
-    def __str__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """How many matches there are, and how sure they are."""
         found, point = self.matches, self.matcher.operating_point_
         lines = [str(found)]
         if point is not None:
@@ -411,6 +492,30 @@ class Matched:
         if len(found.doubtful):
             lines.append(f"{counted(len(found.doubtful), 'pair')} should be looked at by hand.")
         return "\n".join(lines)
+
+    def __str__(self) -> str:
+        lines = [
+            self.summary,
+            *(f"{what} written to {path}" for what, path in self.written.items()),
+        ]
+        if (next_ := command_line(out="matches.csv")) and "Matches" not in self.written:
+            lines += ["The matches were not written.", f"Next: {next_}"]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstQuestions:
+    """Pairs to ask people about when nothing is known, and their file."""
+
+    table: pl.DataFrame
+    written: str
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the questions, for JSON."""
+        return {"questions": self.table.to_dicts(), "written": self.written}
+
+    def __str__(self) -> str:
+        return f"Nothing is known yet: first questions written to {self.written}"
 
 
 def first_questions(

@@ -1,20 +1,45 @@
-"""Predictions for the rows of one table from the labelled rows of another, as a table."""
+"""`predict`: predictions for the rows of one table from the labelled rows of another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from nearfar.comparison.verdict_wording import probability_text
 from nearfar.evaluate.neighbor_votes import DEFAULT_NEIGHBORS, Reliability
-from nearfar.metrics.learned_from import class_digest, share_learned_from, stored_votes
+from nearfar.metrics.learned_from import (
+    class_digest,
+    note_learned_rows,
+    share_learned_from,
+    stored_votes,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import NeighborPredictor
+from nearfar.runtime.forwarding import forwards
 from nearfar.runtime.notes import note
+from nearfar.runtime.option_names import option
+from nearfar.runtime.quoting import counted, text_table
+from nearfar.tables.errors import NotUniqueError, TableError
+from nearfar.tables.formats import (
+    TABLES,
+    WRITTEN_TABLES,
+    check_output,
+    kind_of,
+    read_frame,
+    write_frame,
+)
+from nearfar.tables.reader import named_columns, require_columns
+from nearfar.tables.reading import as_rows, read_labelled, read_other, read_table
 from nearfar.tables.table import Table
 from nearfar.typing import Array
+from nearfar.workflow.metric_files import load_metric, note_same_rows
 
 # Rows between two reports of progress, so that these come every second or so.
 _ROWS_AT_ONCE = 1 << 14
@@ -22,6 +47,177 @@ _ROWS_AT_ONCE = 1 << 14
 _SAME_ROWS = 0.5
 # Of probabilities.
 _DIGITS = 6
+_ROWS_SHOWN = 10
+
+
+@forwards(read_table, "label numbers drop ids")
+def predict(
+    metric: str | PathLike[str],
+    train: object,
+    new: object,
+    *,
+    keep: Sequence[str] = (),
+    neighbors: int | None = None,
+    level: float = 0.01,
+    out: str | PathLike[str] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+    **reading: Any,
+) -> Predicted:
+    """Predict labels of new rows from their nearest training rows.
+
+    The neighbours that decided are named, with the probability that they are right, as measured on
+    held-out rows. Rows that are unlike all training rows are marked.
+
+    Parameters
+    ----------
+    metric : path
+        Metric file, as written by `nearfar learn`.
+    train : path or DataFrame
+        Training rows with labels: a table, an array, or a dataset.
+    new : path or DataFrame
+        Rows to predict, in the same formats.
+    keep : sequence of str, optional
+        Columns of the new rows to copy, separated by commas.
+    neighbors : int, optional
+        Neighbours that vote; by default as many as the file says.
+    level : float, default=0.01
+        Share of rows like the training rows that are called unlike.
+    out : path, optional
+        Table to write, with all rows.
+    progress : callable, optional
+        Called with the number of rows so far, of all rows, and "rows".
+    **reading
+        How rows are read: see `read_table`.
+
+    Returns
+    -------
+    Predicted
+    """
+    path, numbers, ids = Path(metric), reading.pop("numbers", None), reading.get("ids")
+    training, asked_for = as_rows(train), as_rows(new)
+    if out is not None:
+        files = [path, *(each for each in (training, asked_for) if isinstance(each, str | Path))]
+        check_output(Path(out), WRITTEN_TABLES, files)
+    if not 0 <= level <= 1:
+        raise ValueError(f"{option('level')} must be from 0 to 1; got {level}.")
+    learned = load_metric(path)
+    note_same_rows(train, new)
+    try:
+        known = read_labelled(training, numbers=numbers, metric=learned, **reading)
+        asked = read_other(asked_for, metric=learned, **reading)
+    except NotUniqueError as error:
+        remedy = (
+            f"To copy this column of the new rows, use {option('keep')} {shlex.quote(str(ids))}."
+        )
+        raise TableError(f"{error} {remedy}") from error
+    neighbors = best_neighbors(path, known) if neighbors is None else neighbors
+    if neighbors >= len(known):
+        asked_neighbors = option("neighbors", neighbors)
+        raise ValueError(f"{asked_neighbors} must be less than the {len(known)} training rows.")
+    copied = pl.DataFrame()
+    if keep:
+        source = Path(asked_for) if isinstance(asked_for, str) else asked_for
+        if kind_of(source) not in TABLES:
+            raise ValueError(f"{option('keep')} copies columns of a table; {new} is none.")
+        frame = read_frame(source)
+        names = named_columns(keep, frame.columns)
+        require_columns(source, frame.columns, names)
+        copied = frame.select(names)
+    note_learned_rows(path, asked.X)
+    table = prediction_table(
+        learned,
+        known,
+        asked,
+        n_neighbors=neighbors,
+        level=level,
+        reliability=stored_reliability(path, known, neighbors),
+        progress=progress,
+    )
+    clash = next((name for name in copied.columns if name in table.columns), None)
+    if clash is not None:
+        raise ValueError(f"{clash!r} is the name of a result; rename the column to keep.")
+    table = copied.hstack(table) if copied.width else table
+    named = ids if ids is not None and asked.ids is not None else "row"
+    found = Predicted(table, asked, known, neighbors, level, named, str(out or ""))
+    if out is not None:
+        write_frame(found.written_table, Path(out))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Predictions for the rows of a table; prints as the first of them.
+
+    Attributes
+    ----------
+    table : polars.DataFrame
+        What `prediction_table` returns, after the columns that are copied.
+    asked, known : Table
+        New rows and training rows.
+    neighbors : int
+    level : float
+    named : str
+        What files call the names of rows.
+    out : str
+        The file that has them, if any.
+    """
+
+    table: pl.DataFrame
+    asked: Table
+    known: Table
+    neighbors: int
+    level: float
+    named: str = "row"
+    out: str = ""
+
+    @property
+    def written_table(self) -> pl.DataFrame:
+        """The table with the name that the column of row names has in the file."""
+        taken = self.named in self.table.columns
+        return self.table if taken else self.table.rename({"row": self.named})
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return all predictions, for JSON."""
+        return self.written_table.to_dicts()
+
+    def __str__(self) -> str:
+        rows, unlike = counted(len(self.table), "row"), int(self.table["unlike"].sum())
+        if self.out:
+            lines = [f"Predictions for {rows} written to {self.out}"]
+        else:
+            title = f"{self.asked.name}: {rows}, predicted from {len(self.known)} rows of"
+            lines = [f"{title} {self.known.name}", self._first()]
+        if unlike:
+            is_ = "is" if unlike == 1 else "are"
+            lines.append(
+                f"{unlike} of {len(self.table)} rows {is_} unlike all training rows. Of rows that "
+                f"are like them, about {100 * self.level:g} % or less are called unlike."
+            )
+        if not self.out and len(self.table) > _ROWS_SHOWN:
+            first = f"the first {_ROWS_SHOWN} of {len(self.table)} rows"
+            note(f"these are {first}; {option('out')} has all.")
+        return "\n".join(lines)
+
+    def _first(self) -> str:
+        """Return the first rows; neighbours with another label have it in parentheses."""
+        numbers, lines = self.known.kind == "numbers", []
+        for row in self.table.head(_ROWS_SHOWN).iter_rows(named=True):
+            value, sure = row["prediction"], row.get("probability")
+            line = [str(row["row"]), f"{value:.6g}" if numbers else str(value)]
+            line[1] += ", unlike" if row["unlike"] else ""
+            if not numbers and "votes" in row:
+                line.append(f"{round(self.neighbors * row['votes'])} of {self.neighbors}")
+            elif not numbers:
+                line.append("-" if sure is None else probability_text(sure))
+            names = []
+            for place in range(1, self.neighbors + 1):
+                name, label = row[f"neighbor_{place}"], row[f"label_{place}"]
+                label = f"{label:.6g}" if numbers else label
+                names.append(str(name) if label == value else f"{name} ({label})")
+            lines.append([*line, ", ".join(names)])
+        sure = "votes" if "votes" in self.table.columns else "probability"
+        headings = ["row", "prediction", *([] if numbers else [sure]), "neighbours"]
+        return text_table(headings, lines)
 
 
 def best_neighbors(path: Path, train: Table) -> int:

@@ -63,7 +63,7 @@ class Side:
         if unknown:
             where = f"that {self.column and named(self.column)} does not have"
             where = where if self.column else "that are no row numbers"
-            hint = "" if self.column else f"; name the column of ids with {option('id')}"
+            hint = "" if self.column else f"; name the column of ids with {option('ids')}"
             raise TableError(
                 f"{path} refers to {counted(len(unknown), 'id')} in column {names.name} {where}: "
                 f"{listed(unknown, _SHOWN)}{hint}."
@@ -103,7 +103,7 @@ def read_sides(
         else:
             note(
                 f"records of {source} are named by row numbers, from 0; name a column of ids with "
-                f"{option('id')}."
+                f"{option('ids')}."
             )
         if not column:
             sides.append(Side(Records.of(frame, side)))

@@ -5,26 +5,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-
-
-@dataclass(frozen=True)
-class ExportOption:
-    """An option of a target, which is text.
-
-    Attributes
-    ----------
-    name : str
-    help : str
-    default : str or None
-    """
-
-    name: str
-    help: str
-    default: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,11 +23,11 @@ class ExportTarget:
     help : str
         What is written, such as "an ONNX model".
     write : callable
-        Takes a metric or an adapter, a path and the options by name; writes the file, and returns
-        what it is in words. With `takes_rows`, it also takes `X`, an array of rows or None.
+        Takes a metric or an adapter and a path; writes the file, and returns what it is in words.
+        Its keyword-only parameters, which its docstring describes, are options of ``nearfar
+        export``. With `takes_rows`, it also takes `X`, an array of rows or None.
     suffixes : tuple of str
         How names of files end; empty if any name does.
-    options : tuple of ExportOption
     takes_rows : bool
         Whether rows can be part of the file.
     is_map : bool
@@ -55,10 +40,15 @@ class ExportTarget:
     help: str
     write: Callable[..., str]
     suffixes: tuple[str, ...] = ()
-    options: tuple[ExportOption, ...] = ()
     takes_rows: bool = False
     is_map: bool = False
     is_folder: bool = False
+
+    @property
+    def options(self) -> list[str]:
+        """The parameters of `write` that are options."""
+        parameters = inspect.signature(self.write).parameters.values()
+        return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "X"]
 
 
 def export_targets() -> dict[str, ExportTarget]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.deploy.formats import ExportOption, ExportTarget
+from nearfar.deploy.formats import ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.optional_package import optional_package
@@ -163,7 +163,14 @@ def _float32(array: Floats) -> NDArray[np.float32]:
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def _write(metric: Any, path: Path, *, X: Floats | None, index: str) -> str:
+def _write(metric: Any, path: Path, *, X: Floats | None = None, index: str = "flat") -> str:
+    """Write an index.
+
+    Parameters
+    ----------
+    index : str
+        For faiss: flat, hnsw, ivf, binary, or a string for index_factory.
+    """
     whole = metric.to_faiss(X, index)
     with atomic_write(path) as temporary:
         faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
@@ -176,8 +183,5 @@ TARGET = ExportTarget(
     "faiss",
     "a faiss index that maps rows itself",
     _write,
-    options=(
-        ExportOption("index", "flat, hnsw, ivf, binary, or a string for index_factory.", "flat"),
-    ),
     takes_rows=True,
 )

@@ -5,10 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nearfar.deploy.formats import ExportOption, ExportTarget
+from nearfar.deploy.formats import ExportTarget
 
 
-def _write(metric: Any, folder: Path, license: str | None) -> str:
+def _write(metric: Any, folder: Path, *, license: str | None = None) -> str:
+    """Write a metric and its model card.
+
+    Parameters
+    ----------
+    license : str, optional
+        For hub: license of the card, such as cc-by-4.0.
+    """
     if not hasattr(metric, "to_hub"):
         raise ValueError("Only metrics have a model card.")
     metric.to_hub(folder, license=license or "")
@@ -19,6 +26,5 @@ TARGET = ExportTarget(
     "hub",
     "a folder with a metric and its model card, for the Hugging Face hub (not for adapters)",
     _write,
-    options=(ExportOption("license", "license of the card, such as cc-by-4.0."),),
     is_folder=True,
 )

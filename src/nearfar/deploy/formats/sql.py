@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.deploy.formats import ExportOption, ExportTarget
+from nearfar.deploy.formats import ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Vector
@@ -334,9 +334,27 @@ def _number(value: float) -> str:
 
 
 def _write(
-    model: Any, path: Path, *, dialect: str, column: str | None, table: str | None, mapped: str
+    model: Any,
+    path: Path,
+    *,
+    dialect: str = "duckdb",
+    column: str | None = None,
+    table: str | None = None,
+    mapped: str = "nearfar",
 ) -> str:
-    """Write a metric or an adapter."""
+    """Write a metric or an adapter.
+
+    Parameters
+    ----------
+    dialect : str
+        For sql: the database, duckdb or pgvector.
+    column : str, optional
+        For sql: column of vectors; by default a column for each feature.
+    table : str, optional
+        For sql: write the statement that adds mapped vectors to this table.
+    mapped : str
+        For sql: name of the column of mapped vectors.
+    """
     text = model.to_sql(column, dialect=dialect).statements(table, mapped)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -348,10 +366,4 @@ TARGET = ExportTarget(
     f"SQL for {' or '.join(DIALECTS)}",
     _write,
     (".sql",),
-    (
-        ExportOption("dialect", f"the database, {' or '.join(DIALECTS)}.", "duckdb"),
-        ExportOption("column", "column of vectors [default: a column for each feature]."),
-        ExportOption("table", "write the statement that adds mapped vectors to this table."),
-        ExportOption("mapped", "name of the column of mapped vectors.", "nearfar"),
-    ),
 )

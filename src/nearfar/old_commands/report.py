@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nearfar.cli import options
-from nearfar.cli.files import check_metric_output, load_metric
-from nearfar.cli.terminal import bars, command, command_line, say, show_json
+from nearfar.old_commands import options
+from nearfar.old_commands.terminal import bars, command, command_line, say, show_json
 from nearfar.report import Study
 from nearfar.report.page import check_packages
 from nearfar.tables.formats import check_output, stem_of
@@ -17,6 +16,7 @@ from nearfar.workflow.checkpoint import FitCheckpoint
 from nearfar.workflow.fitting import parse_seconds
 from nearfar.workflow.learning import learn
 from nearfar.workflow.methods import find_method
+from nearfar.workflow.metric_files import check_metric_output, load_metric
 from nearfar.workflow.reporting import parse_image_shape, report_on_learned, report_on_metric
 
 # Part of the budget that a learner which plans its time has for a fit, beside the comparison.

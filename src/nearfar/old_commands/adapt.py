@@ -10,13 +10,22 @@ from typing import Annotated, Any
 
 import typer
 
-from nearfar.cli import options
-from nearfar.cli.files import check_metric_output, spooled
-from nearfar.cli.terminal import NOT_HELPFUL, WORSE, bars, command, say, show_json, show_result
+from nearfar.old_commands import options
+from nearfar.old_commands.files import spooled
+from nearfar.old_commands.terminal import (
+    NOT_HELPFUL,
+    WORSE,
+    bars,
+    command,
+    say,
+    show_json,
+    show_result,
+)
 from nearfar.retrieval.search_input import SearchInput, read_search
 from nearfar.tables.formats import ARRAYS, TABLES, shown_name, stem_of
 from nearfar.verification import TargetNotCertifiedError
 from nearfar.workflow.fitting import parse_seconds
+from nearfar.workflow.metric_files import check_metric_output
 from nearfar.workflow.searching import adapt as adapt_search
 
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nearfar.cli import options
-from nearfar.cli.files import check_metric_output
-from nearfar.cli.terminal import (
+from nearfar.old_commands import options
+from nearfar.old_commands.terminal import (
     NOT_HELPFUL,
     UNDECIDED,
     bars,
@@ -25,6 +24,7 @@ from nearfar.workflow.fitting import parse_seconds
 from nearfar.workflow.learning import learn as learn_table
 from nearfar.workflow.learning import summary
 from nearfar.workflow.methods import find_method, name_of
+from nearfar.workflow.metric_files import check_metric_output
 
 
 @command

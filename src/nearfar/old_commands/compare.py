@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from nearfar.cli import options
-from nearfar.cli.terminal import bars, command, command_line, say, show_json
 from nearfar.comparison import Comparison
 from nearfar.comparison.compared_methods import ALL
+from nearfar.old_commands import options
+from nearfar.old_commands.terminal import bars, command, command_line, say, show_json
 from nearfar.runtime.notes import notes_so_far
 from nearfar.workflow.checkpoint import FitCheckpoint
 from nearfar.workflow.comparing import compare_table

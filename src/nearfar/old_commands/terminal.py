@@ -220,7 +220,7 @@ def command_line(
         Other values of parameters, by name; None leaves an option out. Those that the command does
         not have come last.
     """
-    words = ["nearfar", name or context.info_name or ""]
+    words = ["nearfar", name or (context.info_name or "").removeprefix("nearfar ")]
     changes = dict(changes or {})
     for parameter in context.command.params:
         key = parameter.name or ""

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from nearfar.cli import options
-from nearfar.cli.adapt import SearchOptions, SplitName
-from nearfar.cli.files import load_adapter
-from nearfar.cli.terminal import UserError, bars, command, command_line, say, show_json
+from nearfar.old_commands import options
+from nearfar.old_commands.adapt import SearchOptions, SplitName
+from nearfar.old_commands.files import load_adapter
+from nearfar.old_commands.terminal import UserError, bars, command, command_line, say, show_json
 from nearfar.report.page import check_packages
 from nearfar.runtime.notes import notes_so_far
 from nearfar.tables.formats import FORMATS, check_output, kind_of, stem_of

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from nearfar.cli.files import spooled
-from nearfar.cli.terminal import UserError, bars
 from nearfar.metrics.metric import Metric as LearnedMetric
+from nearfar.old_commands.files import spooled
+from nearfar.old_commands.terminal import UserError, bars
 from nearfar.runtime.progress import stage
 from nearfar.tables.formats import ARRAYS, TABLES
 from nearfar.tables.judgements import check_vectors
@@ -36,16 +36,6 @@ _SOURCE = typer.Argument(
 Source = Annotated[str, _SOURCE]
 SourceOrNothing = Annotated[
     str, typer.Argument(callback=spooled, help=_SOURCE.help, show_default=False)
-]
-MetricPath = Annotated[
-    Path, typer.Argument(metavar="METRIC", help="Metric file, as written by `nearfar learn`.")
-]
-ModelPath = Annotated[
-    Path,
-    typer.Argument(
-        metavar="METRIC",
-        help="Metric file, as written by `nearfar learn`, or adapter, by `nearfar adapt`.",
-    ),
 ]
 Documents = Annotated[
     bool, typer.Option("--documents", help="With an adapter: map documents, not queries.")
@@ -128,10 +118,6 @@ Pictures = Annotated[
     ),
 ]
 Show = Annotated[str | None, typer.Option(help="Column to show for each row.")]
-ShowOrText = Annotated[
-    str | None, typer.Option("--show", "--text", help="Column to show for each row.")
-]
-"""With the name that it had before, in commands that do not learn."""
 TripletsPath = Annotated[
     Path | None,
     typer.Option(
@@ -186,10 +172,6 @@ Scale = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the method; repeatable."),
-]
-BestNeighbors = Annotated[
-    int | None,
-    typer.Option(min=1, help="Neighbours that vote; by default as many as the file says."),
 ]
 Folds = Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]

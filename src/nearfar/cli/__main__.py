@@ -1,5 +1,0 @@
-"""``python -m nearfar.cli`` is ``nearfar``."""
-
-from nearfar.cli import main
-
-main()

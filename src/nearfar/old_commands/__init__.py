@@ -1,0 +1,1 @@
+"""Commands that are not functions yet; `nearfar.cli` lists them."""
