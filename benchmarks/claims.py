@@ -34,8 +34,8 @@ import numpy as np
 import nearfar
 from nearfar import NCA, RCA, AutoMetric, DRMetric, PairVerifier, compare
 from nearfar.comparison import default_methods
-from nearfar.comparison.gains import smallest_gain
 from nearfar.comparison.scoring import Scores, score_distance
+from nearfar.comparison.verdict import smallest_gain
 from nearfar.evaluate import knn_error
 from nearfar.learners.scaler import Scaler
 from nearfar.verification import TargetNotCertifiedError
@@ -231,7 +231,8 @@ def gains(draw: Draw) -> Row:
         found = seen.by_goal(goal)
         verdict = found.verdict
         reference, method = (
-            fresh(name).loss(measure) for name in (found.reference.name, verdict.method)
+            fresh(name, round(float(np.median(seen[name].n_neighbors)))).loss(measure)
+            for name in (found.reference.name, verdict.method)
         )
         out[goal] = {
             "method": verdict.method,
@@ -241,12 +242,11 @@ def gains(draw: Draw) -> Row:
             "high": verdict.high,
             "smallest": smallest_gain(found.loss(found.reference)),
             "truth": reference - method,
-            "winner": found.winner is not None,
         }
     return out
 
 
-def losses(draw: Draw, name: str | None) -> Scores:
+def losses(draw: Draw, name: str | None, n_neighbors: int) -> Scores:
     """Losses on fresh rows of a method that has learned from all rows."""
     method = next(each for each in default_methods(learners()) if each.name == name)
     X, fresh = draw.X, draw.fresh
@@ -255,7 +255,7 @@ def losses(draw: Draw, name: str | None) -> Scores:
         X, fresh = scaler.transform(X), scaler.transform(fresh)
     groups = draw.groups if draw.counted is None else draw.counted
     distance = method.fit_to(X, draw.y, groups)
-    return score_distance(distance, (X, draw.y), (fresh, draw.y_fresh), n_neighbors=3)
+    return score_distance(distance, (X, draw.y), (fresh, draw.y_fresh), n_neighbors=n_neighbors)
 
 
 def verifier(target: str) -> PairVerifier:
@@ -331,8 +331,8 @@ def table(rows: list[Row]) -> str:
         lines += [
             "",
             f"| {goal} | probably or clearly better | true | at least 90 % sure | mean stated "
-            "| true | intervals hold | too high | strict rule: a winner |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+            "| true | intervals hold | too high |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |",
             *(
                 f"| {name} | {gain_cells([row['gains'][goal] for row in these])} |"
                 for name, these in {**by, "all but the last": together}.items()
@@ -371,8 +371,7 @@ def gain_cells(found: list[Row]) -> str:
     stated = f"{100 * np.mean([each['probability'] for each in sure]):.0f} %" if sure else ""
     held = share(each["low"] <= each["truth"] <= each["high"] for each in found)
     high = share(each["truth"] < each["low"] for each in found)
-    winners = sum(each["winner"] for each in found)
-    cells = [len(better), real(better), len(sure), stated, real(sure), held, high, winners]
+    cells = [len(better), real(better), len(sure), stated, real(sure), held, high]
     return " | ".join(map(str, cells))
 
 

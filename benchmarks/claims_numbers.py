@@ -33,7 +33,7 @@ import numpy as np
 
 from nearfar import MLKR, AutoMetric, compare
 from nearfar.comparison import default_methods
-from nearfar.comparison.gains import smallest_gain
+from nearfar.comparison.verdict import smallest_gain
 from nearfar.metrics.search import Gallery
 from protocol import Array, commit
 

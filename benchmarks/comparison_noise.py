@@ -2,8 +2,8 @@
 
 Rows have one informative feature and two groups of four noise features. A method that uses the
 informative feature and one group is, over draws of the data, as good as one that uses it and the
-other group. The benchmark counts how often a test finds a difference at the 5 % level, before the
-adjustment for the number of methods (Holm).
+other group. The benchmark counts how often one of them is called clearly better, with a probability
+of at least 95 %.
 
     python benchmarks/comparison_noise.py [--toy] [--draws N]
 
@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from nearfar import NCA, BoostMetric, compare
+from nearfar.comparison.verdict import CLEAR
 from protocol import commit, record
 from protocol import stored as stored_rows
 
@@ -41,7 +42,7 @@ class Columns(FunctionTransformer):
 
 
 def false_alarms(learner: Any, draws: int, n: int) -> tuple[float, float]:
-    """Share of draws in which a difference is found in errors, and in rankings."""
+    """Share of draws in which one is clearly better by errors, and by rankings."""
     count = np.zeros(2)
     for seed in range(draws):
         rng = np.random.default_rng(seed)
@@ -49,9 +50,10 @@ def false_alarms(learner: Any, draws: int, n: int) -> tuple[float, float]:
         X = rng.normal(size=(n, 9))
         X[:, 0] += 1.5 * y
         one, other = (make_pipeline(Columns(view), clone(learner)) for view in VIEWS)
-        found = compare(X, y, {"one": one, "other": other}, n_neighbors=3)
+        found = compare(X, y, {"one": one, "other": other}, classifiers=False)
         for number, goal in enumerate((found.classification, found.ranking)):
-            count[number] += goal.p_value(found["one"], found["other"]) < 0.05
+            pair = found["one"], found["other"]
+            count[number] += any(goal.probability_better(*p) >= CLEAR for p in (pair, pair[::-1]))
     return count[0] / draws, count[1] / draws
 
 

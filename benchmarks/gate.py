@@ -29,8 +29,8 @@ import numpy as np
 
 from claims_search import Source, collections, ndcg
 from nearfar import LDA, Metric, Pairs, Relevance, RetrievalAdapter
-from nearfar.comparison.gains import smallest_gain
 from nearfar.comparison.scoring import score_distance
+from nearfar.comparison.verdict import smallest_gain
 from nearfar.evaluate.measures import PAIR_AUC, HeldOutJudgements
 from nearfar.metrics.learned_from import save_learned
 from nearfar.workflow.gating import gate

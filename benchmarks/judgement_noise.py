@@ -1,10 +1,9 @@
-"""How often `compare` finds a difference by judgements between methods that are equally good.
+"""How uncertain the difference between two methods is by judgements, over draws and as estimated.
 
 Judges go by the distance of rows with four features, with noise. A method sees two of the features,
 or the other two, and is over draws as good with the one as with the other. The benchmark compares
-the standard error of the difference that is estimated with the one over draws, and counts how often
-the test finds a difference at the 5 % level, before the adjustment for the number of methods.
-Learning from the judgements (LSML) takes longer and has fewer draws.
+the standard error of the difference that is estimated with the one over draws. Learning from the
+judgements (LSML) takes longer and has fewer draws.
 
     python benchmarks/judgement_noise.py [--toy] [--draws N]
 
@@ -56,8 +55,8 @@ def draw(kind: str, n_rows: int, number: int, seed: int) -> tuple[Array, Triplet
 
 def difference(
     kind: str, n_rows: int, number: int, seed: int, *, learned: bool
-) -> tuple[float, float, float]:
-    """Difference between two methods, its variance as estimated, and the p-value."""
+) -> tuple[float, float]:
+    """Difference between two methods, and its variance as estimated."""
     X, judgements = draw(kind, n_rows, number, seed)
     after = [LSML(random_state=0)] if learned else []
     methods = {
@@ -69,13 +68,13 @@ def difference(
     assert goal.overlap is not None
     one, other = (found[name] for name in methods)
     gap = one.wrong - other.wrong
-    return float(gap.mean()), goal.overlap.variance(gap), goal.p_value(one, other)
+    return float(gap.mean()), goal.overlap.variance(gap)
 
 
 def measure(case: tuple[str, int, int], n_draws: int, *, learned: bool) -> dict[str, Any]:
-    """Return standard errors over draws and as estimated, and the share of false alarms."""
+    """Return standard errors over draws and as estimated."""
     draws = [difference(*case, seed, learned=learned) for seed in range(n_draws)]
-    gaps, variances, p = np.array(draws).T
+    gaps, variances = np.array(draws).T
     return {
         "kind": case[0],
         "rows": case[1],
@@ -84,7 +83,6 @@ def measure(case: tuple[str, int, int], n_draws: int, *, learned: bool) -> dict[
         "draws": n_draws,
         "true": float(gaps.std()),
         "estimated": float(np.sqrt(variances.mean())),
-        "alarms": float((p < 0.05).mean()),
         "commit": commit(),
     }
 
@@ -95,15 +93,15 @@ def stored() -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return standard errors and false alarms in Markdown."""
+    """Return standard errors in Markdown."""
     lines = [
-        "| | rows | judgements | learned | draws | true | estimated | false alarms |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| | rows | judgements | learned | draws | true | estimated |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
         cells = [row["kind"], row["rows"], row["judgements"], "yes" if row["learned"] else "no"]
         cells += [row["draws"], f"{row['true']:.3f}", f"{row['estimated']:.3f}"]
-        lines.append(f"| {' | '.join(map(str, cells))} | {100 * row['alarms']:.1f} % |")
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 

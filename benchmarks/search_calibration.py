@@ -4,8 +4,7 @@ Problems are drawn at random: searches among generated documents, some of which 
 gain, and, from NEARFAR_DATA, Cranfield and CLINC150. `compare_retrieval` sees 20 to 200 judged
 queries. Other queries tell the truth: what an adapter gains on them that was learned from all
 queries that `compare_retrieval` saw. The reliability table has the share of real gains by stated
-probability, and what two tests say of the same differences: Student's by query, and the same with
-the test by folds (Nadeau, Bengio 2003).
+probability.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ import numpy as np
 
 from cranfield import clinc, cranfield
 from nearfar import Relevance, RetrievalAdapter, compare_retrieval
-from nearfar.comparison.gains import smallest_gain
-from nearfar.comparison.significance import fold_test, row_test
+from nearfar.comparison.verdict import smallest_gain
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, search
 from protocol import Array, commit, record
@@ -75,8 +73,6 @@ def outcome(seed: int, collections: list[str]) -> dict[str, Any]:
     adapter = RetrievalAdapter(score="cosine", random_state=0)
     found = compare_retrieval(Q, X, relevance.subset(seen), adapter)
     verdict, difference = found.verdict, found.difference(found["adapted"])
-    by_fold = np.array([difference[found.folds == fold].mean() for fold in range(found.n_folds)])
-    by_query = row_test(difference)
     gain = true_gain(adapter.fit(Q, X, relevance.subset(seen)), Q, X, relevance, seen)
     return {
         "seed": seed,
@@ -88,8 +84,6 @@ def outcome(seed: int, collections: list[str]) -> dict[str, Any]:
         "observed": float(difference.mean()),
         "true_gain": gain,
         "real": gain > 0 and gain >= smallest_gain(1 - verdict.before),
-        "p_by_query": by_query,
-        "p_by_both": max(by_query, fold_test(by_fold, 1 / (found.n_folds - 1))),
         "commit": commit(),
     }
 
@@ -117,15 +111,14 @@ def stored() -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the reliability table, and what is claimed without a gain, in Markdown."""
     lines = [
-        "| stated | problems | mean stated | real | p < 0.05 by queries | and by folds |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| stated | problems | mean stated | real |",
+        "| --- | --- | --- | --- |",
     ]
     for low, high in pairwise(BINS):
         those = [r for r in rows if low <= r["probability"] < high or r["probability"] == high == 1]
         if those:
             figures = [100 * float(np.mean([r["probability"] for r in those]))]
             figures += [share(r["real"] for r in those)]
-            figures += [share(r[p] < 0.05 for r in those) for p in ("p_by_query", "p_by_both")]
             cells = [f"{100 * low:.0f} to {100 * high:.0f} %", str(len(those))]
             cells += [f"{figure:.0f} %" for figure in figures]
             lines.append(f"| {' | '.join(cells)} |")

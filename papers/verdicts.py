@@ -26,7 +26,6 @@ from pathlib import Path
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri, stdtr, stdtrit
 
-from nearfar.comparison.significance import fold_test
 from papers import results
 from papers.cells import Cell, documents, match
 from papers.results import Line
@@ -384,3 +383,19 @@ def _order(own: Outcome, other: Outcome) -> Order | None:
     p_value = fold_test(ahead, test / train)
     printed = sign * (own.cell.value - other.cell.value) > 0
     return Order(own, other, printed, float(ahead.mean()), p_value)
+
+
+def fold_test(difference: Array, test_share: float) -> float:
+    """p-value of the mean over folds that share training rows; 0 for a single fold.
+
+    It is Student's test, with the variance increased for these rows (C. Nadeau, Y. Bengio:
+    Inference for the generalization error, Machine Learning 52, 2003).
+    """
+    tested = difference[~np.isnan(difference)]
+    if len(tested) < 2:
+        return 0.0
+    if not tested.any():
+        return 1.0
+    error = float(tested.std(ddof=1)) * (1 / len(tested) + test_share) ** 0.5
+    ratio = abs(float(tested.mean())) / error if error > 0 else np.inf
+    return float(2 * stdtr(len(tested) - 1, -ratio))

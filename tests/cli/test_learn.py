@@ -12,7 +12,7 @@ import pytest
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.comparison import default_methods
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
-from nearfar.comparison.goal_verdict import GoalComparison
+from nearfar.comparison.goal_comparison import GoalComparison
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.workflow.methods import AUTO, LEARNERS
 
@@ -37,7 +37,7 @@ class TestAuto:
         options = ["--method", "auto", *NCA_ONLY, "--goal", "ranking"]
         result = run("learn", "iris", "--folds", 2, *options)
         assert result.output.startswith("iris: 150 rows x 4 features, 3 classes\n")
-        for text in ("Euclidean (unscaled)", "LDA", "AutoMetric", "3-NN error", "For ranking and"):
+        for text in ("Euclidean (unscaled)", "LDA", "AutoMetric", "k-NN error", "For ranking and"):
             assert text in result.output
         found = AutoMetric(candidates=["NCA"], goal="ranking", random_state=0).fit(*iris)
         np.testing.assert_allclose(Metric.load(folder / "iris.safetensors").L, found.metric_.L)
@@ -105,16 +105,13 @@ class TestAuto:
         assert metric.unit_rows == expected.unit_rows
         np.testing.assert_allclose(metric.distances(X[:9]), expected.distances(X[:9]), atol=1e-9)
 
-    def test_a_tie_goes_to_the_baseline(self, run, document, folder):
+    def test_nothing_is_written_where_nothing_is_better_than_a_guess(self, run, document, folder):
         options = [*noise(), *NCA_ONLY]
-        result = run("learn", *options, "--checkpoint", "kept")
-        assert "keep Euclidean distance" in result.stdout
+        result = run("learn", *options, "--checkpoint", "kept", code=3)
+        assert "naming the largest class" in result.stdout
+        assert "Nothing was written" in result.stdout
         assert not list(folder.glob("kept*"))
-        found = document("learn", *options)
-        assert found["method"] == found["recommended"]
-        assert found["method"] in BASELINES
-        assert found["method"] == found["comparison"]["classification"]["recommended"]
-        assert f": {found['method']}, as recommended for classification." in result.stdout
+        assert not list(folder.glob("*.safetensors"))
 
     def test_labels_at_random_are_seldom_called_learnable(self, document, folder):
         """What is wrong once in twenty times is so four times of ten once in 1,000."""
@@ -122,10 +119,8 @@ class TestAuto:
         for seed in range(10):
             options = [*noise(80, seed), "--method", "lda", "--no-classifiers"]
             found = document("learn", *options)["comparison"]
-            claims += any(
-                found[goal]["category"].endswith(" better") or found["winner"][goal]
-                for goal in ("classification", "ranking")
-            )
+            goals = ("classification", "ranking")
+            claims += any(found[goal]["category"].endswith(" better") for goal in goals)
         assert claims <= 3
 
     def test_a_blend_of_nothing_is_euclidean_distance(self, run, folder, iris):
@@ -134,28 +129,6 @@ class TestAuto:
         metric = Metric.load(folder / "iris.safetensors")
         expected = AutoMetric(candidates=[], random_state=0).fit(*iris).metric_
         np.testing.assert_allclose(metric.L, expected.L)
-
-    def test_is_undecided_without_time(self, run, folder):
-        result = run("learn", "iris", "--budget", "0s", code=4)
-        assert "Increase --budget" in result.stdout
-        assert not (folder / "iris.safetensors").exists()
-
-    def test_the_budget_is_divided(self, run, monkeypatch):
-        seen = []
-        fit = AutoMetric.fit
-
-        def note(self, X, y, groups=None):
-            seen.append((len(X), self.budget))
-            return fit(self, X, y, groups=groups)
-
-        monkeypatch.setattr(AutoMetric, "fit", note)
-        options = ["--method", "auto", *NCA_ONLY, "--folds", 3, "--goal", "ranking"]
-        run("learn", "iris", *options, "--budget", "90s")
-        assert [n for n, _ in seen] == [100, 100, 100, 150]
-        folds, last = [budget for _, budget in seen[:-1]], seen[-1][1]
-        assert sum(folds) < 0.7 * 90
-        assert min(folds) > 0.5 * 0.7 * 90 / 3
-        assert 0.2 * 90 <= last <= 60
 
     def test_a_checkpoint_keeps_the_comparison_only(self, run, folder):
         options = [*NCA_ONLY, "--folds", 2, "--goal", "ranking", "--checkpoint", "kept"]
@@ -202,7 +175,7 @@ class TestNumbers:
         assert boosting["r2"] > 0.8
         result = run("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 2)
         assert "150 rows x 3 features, numbers from 0.1 to 2.5" in result.stdout
-        assert "3-NN R² ± std over 2 folds" in result.stdout
+        assert "k-NN R² ± std over 2 folds" in result.stdout
         assert "took the labels as numbers to predict: 22 different values." in result.stderr
 
     def test_of_arrays(self, run, folder):
@@ -226,10 +199,6 @@ class TestNumbers:
         np.save("text.npy", np.repeat(["a", "b"], 75))
         assert message in fail("learn", *arguments, "--method", "mlkr")
         assert not list(folder.glob("*.safetensors.part"))
-
-    def test_too_many_folds(self, run):
-        found = run("learn", "iris.csv", *NUMBERS, "--method", "mlkr", "--folds", 151, code=2)
-        assert "--folds 151 is more than half of the 150 rows" in found.stderr
 
     def test_are_not_compared(self, fail):
         message = "mlkr learns from numbers, not from labels"
@@ -274,11 +243,6 @@ class TestBest:
         assert "for classification. LDA helps with --goal ranking." in result.stdout
         assert not (folder / "iris.safetensors").exists()
 
-    def test_is_undecided_without_time(self, run, folder):
-        result = run("learn", "iris", "--method", "best", "--budget", "0s", code=4)
-        assert "Increase --budget" in result.stdout
-        assert not (folder / "iris.safetensors").exists()
-
 
 def test_triplets(document, folder, iris):
     options = ["--triplets", "triplets.csv", "--method", "boost", "--folds", 3]
@@ -300,7 +264,7 @@ def test_triplets_and_pairs_on_the_terminal(run):
     assert "On new data, expect" not in result.stdout
     result = run("learn", *PAIRS[:-1], "--folds", 2)
     assert "AUC of held-out pairs ± std over 2 folds" in result.stdout
-    assert ": AUC 0." in result.stdout
+    assert "AUC 0." in result.stdout
 
 
 def test_the_best_for_triplets(document, folder):
@@ -317,7 +281,7 @@ def test_nothing_is_written_if_triplets_are_random(run, folder):
     pl.DataFrame(index, schema=["anchor", "near", "far"]).write_csv("random.csv")
     options = ["--triplets", "random.csv", "--method", "lsml", "--only-if-significant"]
     result = run("learn", *UNLABELLED, *options, code=3)
-    sentence = "Nothing was written: LSML is not significantly better than Euclidean distance"
+    sentence = "Nothing was written: LSML is not clearly better than Euclidean distance"
     assert sentence in result.stdout
     assert not (folder / "iris.safetensors").exists()
 
@@ -361,8 +325,6 @@ def test_weights_of_pairs(run, folder):
         (["--only-if-significant", "--no-comparison"], "needs the comparison"),
         (["--method", "boost", "--set", "penalty=-1"], "penalty must be"),
         (["--budget", "soon"], "not a length of time"),
-        (["--folds", 60], "more than the rows of the largest class (50)"),
-        (["--neighbors", 200], "--neighbors 200 is more than"),
         (["--out", "iris.csv"], "is an input"),
         (["--out", "new.csv"], "name the metric .safetensors"),
         (["--out", "-"], "to a file, not to stdout"),
@@ -398,7 +360,7 @@ def test_methods_that_need_labels(fail, method):
 def test_folds_of_pairs(fail):
     Path("few.csv").write_text("a,b,similar\n0,1,true\n0,100,false\n")
     options = ["rows.npy", "--pairs", "few.csv", "--method", "maxmargin"]
-    assert "--folds 5 is more than the 1 group of pairs that share rows" in fail("learn", *options)
+    assert "the number of groups of pairs that share rows is 1" in fail("learn", *options)
 
 
 def test_brackets_are_only_brackets(run, fail):
@@ -413,7 +375,7 @@ def test_small_classes_are_noted(run):
     rows = "".join(f"{i},{i * i % 7},{'a' if i < 20 else 'b'}\n" for i in range(23))
     Path("small.csv").write_text("x,z,y\n" + rows)
     result = run("learn", "small.csv", "--label", "y", "--method", "lda")
-    assert "smallest class has 3 rows" in result.stderr
+    assert "smallest class has 3 rows" in result.stdout
 
 
 def test_one_of_a_kind(run):
@@ -471,7 +433,7 @@ def test_what_is_expected_of_prepared_columns_may_be_too_good(run, folder):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x,label\n1,a\n2,b\n3,c\n4,d\n", "Every row has a class of its own"),
+        ("x,label\n1,a\n2,b\n3,c\n4,d\n", "nothing to hold out"),
         ("5.1,3.5,a\n4.9,3,b\n6,3.5,c\n", "Its first line looks like a row; write a line"),
         ("3,1,3\n4,9,3\n6,3,7\n", "several columns named '3'; rename all but one. Its first line"),
     ],

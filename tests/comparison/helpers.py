@@ -5,7 +5,6 @@ from __future__ import annotations
 from sklearn.base import BaseEstimator
 
 from nearfar import Metric
-from nearfar.runtime.deadline import check_time, should_stop
 
 
 class FakeClock:
@@ -34,30 +33,7 @@ class Timed(BaseEstimator):
 
     def fit(self, X, y):
         self.clock.now += self.seconds
-        check_time()
         self.metric_ = Metric.identity(X.shape[1])
-        return self
-
-
-class Gradual(BaseEstimator):
-    """Euclidean distance, or nothing if it is bad, in ten steps that take longer with more rows.
-
-    It takes so many seconds of the clock on 300 rows, and stops early when asked to.
-    """
-
-    def __init__(self, clock=None, seconds=1.0, power=1.0, good=True):
-        self.clock = clock
-        self.seconds = seconds
-        self.power = power
-        self.good = good
-
-    def fit(self, X, y):
-        for _ in range(10):
-            self.clock.now += self.seconds * (len(X) / 300) ** self.power / 10
-            check_time()
-            if should_stop():
-                break
-        self.metric_ = Metric.identity(X.shape[1]) if self.good else Metric(0 * X[:1])
         return self
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, load_wine, make_blobs
+from sklearn.datasets import load_iris, load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -13,7 +13,6 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from comparison.helpers import FakeClock
 from nearfar import RandomTriplets, compare
 from nearfar.comparison import classifiers
 from nearfar.comparison.classifiers import BOOSTING, LOGISTIC, reference_classifiers
@@ -50,7 +49,6 @@ def test_they_change_nothing_else():
     assert with_them.verdicts == without.verdicts
     assert list(with_them) == list(without)
     for goal, compared in with_them.goals.items():
-        assert compared.p_values == without.goals[goal].p_values
         assert compared.gains == without.goals[goal].gains
         assert compared.recommended.name == without.goals[goal].recommended.name
 
@@ -75,9 +73,10 @@ def test_the_table_has_them_in_a_part_of_their_own():
     assert lines[start + 1].split()[-2:] == [f"{100 * (1 - dummy.score(X, Y)):.1f}", "66.7"]
     assert lines[1].split()[:4] == ["error", "%", "balanced", "%"]
     markup = found.to_html()
-    assert f'<th scope="rowgroup" colspan="6">{NO_METRIC}</th>' in markup
+    assert f'<th scope="rowgroup" colspan="7">{NO_METRIC}</th>' in markup
     assert (
-        "largest class (1)</th><td>60.1  </td><td>66.7</td><td></td><td>  </td><td></td>" in markup
+        "largest class (1)</th><td>60.1  </td><td>66.7</td><td></td><td>  </td><td></td><td></td>"
+        in markup
     )
     largest = found.to_dict()["largest_class"]
     assert largest == {
@@ -116,8 +115,8 @@ def test_many_rows_are_sampled(monkeypatch):
     found = compare(X, Y, [], cv=3)
     assert [sizes.sum() for sizes in seen] == [60, 60, 60]
     assert all(np.abs(sizes / 60 - np.bincount(Y) / 178).max() < 0.02 for sizes in seen)
-    assert "Logistic regression learns from 60 of 119 rows." in found.notes
-    assert "Gradient boosting learns from 60 of 119 rows." in str(found)
+    assert "Logistic regression learns from at most 60 rows." in found.notes
+    assert "Gradient boosting learns from at most 60 rows." in str(found)
 
 
 @pytest.mark.parametrize(
@@ -150,51 +149,7 @@ def test_a_classifier_that_is_left_out_is_named_below_the_table(monkeypatch):
     found = compare(X, Y, [], cv=3)
     (note,) = found.notes
     assert note.startswith("Left out: gradient boosting (would take too long with 13 features and ")
-    assert not found.incomplete
     assert list(known(found)) == [LOGISTIC]
-
-
-class TestBudget:
-    """Classifiers whose fits take seconds of a clock that nothing else moves."""
-
-    def compared(self, monkeypatch, seconds, budget):
-        points, labels = make_blobs(1500, 4, centers=5, cluster_std=4.0, random_state=0)
-        clock, fit = FakeClock(), classifiers.SampledClassifier.fit
-        self.spent = 0.0
-
-        def slow(estimator, X, y):
-            self.spent += seconds * len(X) / 1200
-            clock.now += seconds * len(X) / 1200
-            return fit(estimator, X, y)
-
-        monkeypatch.setattr(classifiers.SampledClassifier, "fit", slow)
-        return compare(points, labels, [], budget=budget, clock=clock)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "seconds",
-        [
-            pytest.param(0.1, marks=pytest.mark.slow),
-            1.0,
-            pytest.param(3.0, marks=pytest.mark.slow),
-            20.0,
-        ],
-    )
-    def test_a_small_part_is_theirs(self, monkeypatch, seconds):
-        found = self.compared(monkeypatch, seconds, 100)
-        first = 2 * seconds * 300 / 1200
-        # What is left at the end is theirs, too.
-        assert self.spent <= 100
-        assert all(result.complete for result in found.results)
-        assert not found.incomplete
-        complete = [result.complete for result in found.classifiers]
-        assert complete == [10 * seconds + first <= 95] * 2
-
-    def test_without_time(self, monkeypatch):
-        found = self.compared(monkeypatch, 1.0, 0)
-        assert found.classifiers == []
-        assert "gradient boosting" not in found.verdict
-        assert "Left out: logistic regression, gradient boosting (no time left)." in found.notes
 
 
 class TestFindings:
@@ -214,30 +169,6 @@ class TestFindings:
         assert found.verdicts[0] == sentence
         assert found.verdicts[1:] == found.recommendations
         assert found.to_dict()["notes"] == [sentence]
-
-    def test_what_is_no_better_than_the_largest_class(self, rng):
-        labels = np.repeat([0, 1], [90, 30])
-        found = compare(rng.normal(size=(120, 3)), labels, [], cv=3)
-        used = found.classification.recommended
-        first = found.findings[0].text
-        assert first == (
-            f"{used.name} is no better than always naming the largest class, 0: "
-            f"{100 * used.error:.1f} % error instead of 25.0 %."
-        )
-
-    def test_a_classifier_that_errs_clearly_less_is_named(self, rng):
-        """Stripes across one of fifteen columns: trees find them, and neighbours do not."""
-        points = rng.uniform(size=(400, 15))
-        labels = (4 * points[:, 0]).astype(int) % 2
-        found = compare(points, labels, [], cv=3)
-        used, boosting = found.classification.recommended, known(found)[BOOSTING]
-        named = [note.text for note in found.findings if "errs less" in note.text]
-        assert len(named) == 1
-        assert named[0].startswith(
-            f"Gradient boosting errs less: {100 * boosting.error:.1f} %, and "
-            f"{100 * used.error:.1f} % with {used.name} (clearly better: "
-        )
-        assert named[0] in found.verdicts
 
     def test_nothing_is_wrong(self):
         assert compare(X, Y, [], cv=3).findings == []

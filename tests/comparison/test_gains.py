@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from nearfar.comparison import gains
-from nearfar.comparison.gains import expected_gains, observe_rows, smallest_gain
+from nearfar.comparison import verdict as gains
+from nearfar.comparison.verdict import expected_gains, observe_rows, smallest_gain
 from nearfar.evaluate.measures import measure_of
 
 GOALS = ["classification", "ranking"]

@@ -62,7 +62,7 @@ def test_intervals_and_tests_count_groups(compared):
 
 def test_learners_get_the_groups_of_their_training_rows():
     Recorder.seen.clear()
-    compare(X, Y, {"recorder": Recorder()}, cv=3, groups=GROUPS)
+    compare(X, Y, {"recorder": Recorder()}, cv=3, groups=GROUPS, n_neighbors=3)
     folds = row_folds(Y, 3, GROUPS, 0)
     assert len(Recorder.seen) == 3
     for (n_rows, groups), (train, test) in zip(Recorder.seen, folds, strict=True):
@@ -127,7 +127,7 @@ class TestJudgements:
             assert not seen & unseen
 
     def test_groups_need_a_number_of_folds(self):
-        with pytest.raises(ValueError, match="from 2 to 60, the number of groups"):
+        with pytest.raises(ValueError, match="cv must be a number of folds"):
             compare(X, self.TRIPLETS, [], cv=[([0], [1])], groups=GROUPS)
 
     def test_judgements_that_share_a_group_are_not_independent(self):

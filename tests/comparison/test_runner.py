@@ -111,18 +111,33 @@ def test_the_number_of_neighbours_is_chosen_on_other_rows():
     X = random.normal(size=(400, 3))
     y = ((X[:, 0] > 0) ^ (random.uniform(size=400) < 0.3)).astype(int)
     found = compare(X, y, [], n_neighbors="auto")[UNSCALED]
-    wrong = np.full(400, np.nan)
-    for train, test in FOLDS.split(X, y):
+    for fold, (train, test) in enumerate(FOLDS.split(X, y)):
+        k = found.n_neighbors[fold]
+        assert k in NUMBERS[1:]
         order = np.argsort(cdist(X[test], X[train]), axis=1)
-        votes = {k: np.round(y[train][order[:, :k]].mean(axis=1)) != y[test] for k in NUMBERS}
-        for first in (0, 1):
-            own, other = slice(first, None, 2), slice(1 - first, None, 2)
-            errors = [votes[k][other].sum() for k in NUMBERS]
-            padded = [errors[0], *errors, errors[-1]]
-            smooth = [a + 2 * b + c for a, b, c in zip(padded, errors, padded[2:], strict=False)]
-            wrong[test[own]] = votes[NUMBERS[int(np.argmin(smooth))]][own]
-    np.testing.assert_array_equal(found.wrong, wrong)
+        votes = np.round(y[train][order[:, :k]].mean(axis=1))
+        np.testing.assert_array_equal(found.wrong[test], votes != y[test])
     assert found.error < compare(X, y, [], n_neighbors=1)[UNSCALED].error
+
+
+def test_test_rows_have_no_part_in_the_number_of_neighbours(rng):
+    X, y = rng.normal(size=(200, 3)), rng.integers(2, size=200)
+    cv = [(np.arange(150), np.arange(150, 200))]
+    other = np.append(y[:150], 1 - y[150:])
+    one, two = (compare(X, labels, ["RCA"], cv=cv, classifiers=False) for labels in (y, other))
+    for name, result in one.items():
+        np.testing.assert_array_equal(result.n_neighbors, two[name].n_neighbors)
+        np.testing.assert_array_equal(result.wrong[150:], 1 - two[name].wrong[150:])
+
+
+def test_classes_of_three_rows_and_names_of_classes(rng):
+    y = np.repeat(np.arange(20), 3)
+    X = rng.normal(size=(60, 4)) + 5 * rng.normal(size=(20, 4))[y]
+    found = compare(X, y, ["InverseCovariance", "LDA", "RCA"], classifiers=False)
+    assert found.n_folds == 3
+    assert "3 folds instead of 5" in found.notes[0]
+    assert not found.left_out or found.left_out[0].name == "chi-square"
+    assert list(found)[-1] == "RCA"
 
 
 def test_small_tiles_change_nothing(monkeypatch):
@@ -167,8 +182,9 @@ def test_masks_and_groups(rng):
     assert found.n_folds == 3
     with pytest.raises(ValueError, match="rows of one group on both sides"):
         compare(X, Y, [], cv=[(np.arange(149), [149])], groups=groups)
-    with pytest.raises(ValueError, match="from 2 to 6, the number of groups"):
-        compare(X, Y, [], cv=7, groups=groups)
+    few = compare(X, Y, [], cv=7, groups=groups)
+    assert few.n_folds == 6
+    assert "6 folds instead of 7" in few.notes[0]
 
 
 def test_folds_without_rows_to_rank():
@@ -221,8 +237,7 @@ def test_distances_that_overflow_are_no_distances():
 
 BAD = {
     "one class": ({"y": np.zeros(10)}, "two classes"),
-    "too many folds": ({"cv": 6}, "from 2 to 5"),
-    "too many neighbours": ({"n_neighbors": 9}, "from 1 to 8"),
+    "one fold": ({"cv": 1}, "from 2"),
     "no such learner": ({"learners": ["Magic"]}, "no method 'Magic'"),
     "a class, no estimator": ({"learners": [BoostMetric]}, "is not an estimator"),
     "half a neighbour": ({"n_neighbors": 2.5}, "an integer >= 1"),

@@ -9,7 +9,6 @@ import pytest
 from comparison.helpers import Fixed
 from nearfar.comparison import Comparison, MethodResult, default_methods
 from nearfar.comparison.compared_methods import STANDARDISED, UNSCALED
-from nearfar.comparison.method_results import NO_TIME
 
 
 def comparison(n_neighbors=3, **notes):
@@ -39,23 +38,13 @@ def test_text():
     lines = str(found).splitlines()
     assert lines[0] == "3-NN error ± std over 3 folds, 30 rows"
     assert [line.split("  ")[0] for line in lines[2:10]] == list(found)
-    assert lines[-4].startswith("+ significantly better, - significantly worse than Euclidean")
+    assert lines[-4].startswith("+ clearly better, - clearly worse than Euclidean")
     assert lines[-3] == "Left out: other (failed: too hot)."
     assert lines[-2:] == found.verdicts
     assert lines[-2].startswith("For classification with 3 neighbours, ")
     assert lines[-1].startswith("For ranking and search, ")
     assert repr(found) == "<Comparison: 8 methods, 3 folds>"
     assert "with 1 neighbour, " in comparison(n_neighbors=1).verdict
-
-
-def test_the_verdict_begins_with_what_was_not_tried():
-    found = comparison(other=NO_TIME, LDA=NO_TIME)
-    assert found.not_tried == ["LDA", "other"]
-    assert found.incomplete
-    assert found.verdicts[0] == "Not tried for lack of time: LDA, other."
-    assert len(found.verdicts) == 3
-    assert found.notes == []
-    assert comparison().not_tried == []
 
 
 def test_mapping_and_goals():

@@ -103,10 +103,9 @@ def test_learners_are_set_for_new_classes_and_others_left_alone():
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        (Y, {"cv": 6}, "from 2 to 5"),
+        (Y, {"cv": 1}, "a number of folds"),
         (Y, {"cv": 2, "groups": Y // 9}, "classes that share a group stay together"),
-        (Y % 3, {"cv": 2}, "from 2 to 1"),
-        (Y, {"cv": 2, "n_neighbors": 300}, "n_neighbors must be"),
+        (Y % 3, {"cv": 2}, "four classes or more"),
         (RandomPairs(100)(X, Y, RNG), {}, "needs class labels"),
     ],
 )

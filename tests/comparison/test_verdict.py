@@ -6,10 +6,15 @@ import json
 
 import pytest
 
-from nearfar.comparison import Category, MethodResult, default_methods
-from nearfar.comparison.gains import Gain
-from nearfar.comparison.verdict import Verdict, categorise, categorise_change
-from nearfar.comparison.verdict_wording import reported_search, reported_sentence, search_headline
+from nearfar.comparison import Category
+from nearfar.comparison.verdict import Gain, Verdict, categorise
+from nearfar.comparison.verdict_wording import (
+    reported_search,
+    reported_sentence,
+    search_headline,
+    verdict_text,
+)
+from nearfar.evaluate.measures import ERROR
 
 
 @pytest.mark.parametrize(
@@ -24,10 +29,9 @@ from nearfar.comparison.verdict_wording import reported_search, reported_sentenc
     ],
 )
 def test_a_probability_decides(probability, expected):
-    assert categorise(probability) is expected
-    assert categorise(probability, worse=True) is Category.WORSE
-    promising = expected not in (Category.CANNOT_TELL, Category.SAME)
-    assert categorise(probability, promising=False) is (expected if promising else Category.SAME)
+    assert categorise(0.1, probability) is expected
+    assert categorise(0.0, probability) is Category.SAME
+    assert categorise(-0.1, probability, 0.95) is Category.WORSE
 
 
 @pytest.mark.parametrize(
@@ -44,7 +48,7 @@ def test_a_probability_decides(probability, expected):
     ],
 )
 def test_a_change_may_be_worse(rise, probability, harm, of_unseen, expected):
-    assert categorise_change(rise, probability, harm, of_unseen) is expected
+    assert categorise(rise, probability, harm, of_unseen) is expected
 
 
 def test_words_of_a_new_version():
@@ -74,13 +78,16 @@ def test_a_category_is_its_words():
 
 
 def test_every_category_has_its_sentences():
-    """Verdicts on searches are all but "not tested"; reports on metrics compare something."""
-    gain, reference = Gain(0.1, 0.0, 0.2, 0.96), MethodResult(default_methods([])[1])
-    for category in set(Category) - {Category.NOT_TESTED}:
+    gain, reference = Gain(0.1, 0.0, 0.2, 0.96), "Euclidean (standardised)"
+    names = {"reference": (reference, "9.0 %"), "method": ("mine", "8.0 %"), "guess": "the mean"}
+    for category in set(Category) - {Category.USELESS}:
         assert search_headline(category, "mine", "nDCG@10 0.1", gain, 0.0).endswith(".")
         assert reported_search(category, "mine").endswith(".")
-    for category in set(Category) - {Category.NOTHING}:
-        for recommended in (None, "mine", "LDA", reference.name):
+    for category in Category:
+        sentences = verdict_text(category, ERROR, gain, **names).split(". ")
+        assert max(len(sentence.replace(" %", "%").split()) for sentence in sentences) <= 25
+    for category in set(Category) - {Category.NOTHING, Category.USELESS}:
+        for recommended in (None, "mine", "LDA", reference):
             sentence = reported_sentence(category, "mine", reference, recommended)
             assert "mine" in sentence
             assert "Euclidean distance" in sentence

@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 
 from nearfar import Relevance, RetrievalAdapter, compare_retrieval
 from nearfar.comparison import Category
-from nearfar.comparison.gains import expected_gains, observe_rows
+from nearfar.comparison.verdict import expected_gains, observe_rows
 from nearfar.evaluate.measures import NDCG
 from nearfar.metrics.points import unit_length
 from nearfar.retrieval import JudgedRanking, SearchComparison, SearchResult, search

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearfar.comparison import Category
-from nearfar.comparison.gains import Gain
+from nearfar.comparison.verdict import Gain
 from nearfar.comparison.verdict_wording import search_headline
 from nearfar.retrieval import SearchComparison, SearchResult
 from nearfar.retrieval.ranking import Ranking

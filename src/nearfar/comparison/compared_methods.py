@@ -25,7 +25,6 @@ from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
 from nearfar.metrics.wide_metric import WideMetric
 from nearfar.rows.base import ArrayRows
-from nearfar.runtime.deadline import check_time, should_stop
 from nearfar.runtime.quoting import cut
 from nearfar.typing import Floats, Ints
 
@@ -148,9 +147,16 @@ class Method:
 
         nearfar's learners validate on groups that they did not learn from.
         """
-        if groups is None or self.learner is None:
-            return self.fit(X, y)
-        return self.fit(X, y, groups)
+        return self.fit_with_votes(X, y, groups)[0]
+
+    def fit_with_votes(
+        self, X: Floats, y: object, groups: Ints | None = None
+    ) -> tuple[Any, int | None]:
+        """Learn a distance, and how many neighbours vote, if the learner put rows aside for it."""
+        if self.kind != "learned":
+            return self.fit(X, y), None
+        fitted = _fitted(self.estimator, X, y, groups)
+        return _distance_of(fitted), getattr(last_step(fitted), "n_neighbors_", None)
 
     def learn(self, X: Floats, y: object) -> Metric | None:
         """Learn a metric for unscaled rows; None if the distance is not a Mahalanobis metric.
@@ -246,7 +252,7 @@ def _named_estimators(
             name, estimator = type(item).__name__, item
         elif item in known:
             name, estimator = item, known[item]
-        elif item.lower() in (name.lower() for name in plain):
+        elif _key(item) in map(_key, plain):
             continue
         else:
             names = ", ".join([*known, *plain])
@@ -257,6 +263,11 @@ def _named_estimators(
             kinds_text, kind = ", ".join(known_from), _NAMES.get(supervision, supervision)
             raise ValueError(f"{name} does not learn from {kind}, but from {kinds_text}.")
         yield name, estimator
+
+
+def _key(name: str) -> str:
+    """Return a name without what tells "inverse covariance" from the class InverseCovariance."""
+    return "".join(filter(str.isalnum, name)).lower()
 
 
 def _learns_from(estimator: Estimator) -> tuple[str, ...]:
@@ -313,16 +324,9 @@ def learned_method(name: str, estimator: Estimator) -> Method:
     >>> learned_method("mine", BoostMetric()).kind
     'learned'
     """
+    limits: dict[str, Any] = {}
     if isinstance(estimator, NeighborhoodComponentsAnalysis):
-        fit = partial(_fit_scikit_nca, estimator)
-        return Method(
-            name,
-            "learned",
-            fit,
-            estimator=estimator,
-            max_rows=_SCIKIT_NCA_MAX_ROWS,
-            limit=_SCIKIT_NCA_LIMIT,
-        )
+        limits = {"max_rows": _SCIKIT_NCA_MAX_ROWS, "limit": _SCIKIT_NCA_LIMIT}
     # nearfar's learners scale rows themselves, by their parameter `scale`.
     return Method(
         name,
@@ -331,6 +335,7 @@ def learned_method(name: str, estimator: Estimator) -> Method:
         raw=isinstance(last_step(estimator), MetricLearner),
         estimator=estimator,
         supervision=_learns_from(estimator),
+        **limits,
     )
 
 
@@ -373,33 +378,23 @@ def _discriminant(X: Floats, y: Ints) -> Metric:
             return LDA().fit(X, y).metric_
 
 
-class _EarlyStopError(Exception):
-    """Ends a fit of scikit-learn's NCA."""
-
-
-def _fit_scikit_nca(estimator: Estimator, X: Floats, y: Ints) -> Metric:
-    last: Floats = np.empty(0)
-
-    def watch(transformation: Floats, _: int) -> None:
-        nonlocal last
-        last = transformation
-        check_time()
-        if should_stop():
-            raise _EarlyStopError
-
-    try:
-        return Metric(clone(estimator).set_params(callback=watch).fit(X, y).components_)
-    except _EarlyStopError:
-        return Metric(last.reshape(-1, X.shape[1]).copy())
-
-
 def _fit_learner(
     estimator: Estimator, X: Floats, y: Ints, groups: Ints | None = None
 ) -> Metric | Distance:
+    return _distance_of(_fitted(estimator, X, y, groups))
+
+
+def _fitted(estimator: Estimator, X: Floats, y: object, groups: Ints | None) -> Estimator:
     own = clone(estimator)
     if isinstance(own, MetricLearner) and own.tells_expected:
         # Only the metric is wanted here; the folds of the comparison tell what to expect.
         own.set_params(expected_folds=1)
-    fitted = fit_pipeline(own, X, y, groups=groups)
+    grouped = groups if isinstance(last_step(own), MetricLearner) else None
+    return fit_pipeline(own, X, y, groups=grouped)
+
+
+def _distance_of(fitted: Estimator) -> Metric | Distance:
+    if isinstance(fitted, NeighborhoodComponentsAnalysis):
+        return Metric(fitted.components_)
     metric = getattr(fitted, "metric_", None)
     return metric if isinstance(metric, Metric) else Distance(fitted.transform)

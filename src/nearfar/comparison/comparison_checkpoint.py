@@ -1,15 +1,17 @@
-"""Checkpoint of a comparison: finished results, one method on one cell each, in a safetensors file.
+"""Checkpoint of a comparison: finished results, of one method on one fold each.
 
-The file has an array "<i>.<measure>" with the losses of the i-th result for each measure; the
-metadata has a digest of what is compared and, as JSON, the numbers of each result. Nothing in it is
-executed.
+The file is in safetensors: an array "<i>.<measure>" with the losses of the i-th result for each
+measure. The metadata has a digest of what is compared, the number of rows that there is time for
+and, as JSON, the numbers of each result. Nothing in it is executed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import joblib
@@ -17,26 +19,38 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from nearfar.comparison.compared_methods import Method
-from nearfar.comparison.method_results import CellResult
 from nearfar.comparison.scoring import Scores
-from nearfar.comparison.splits import Cell, Splits
 from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.deadline import Clock
 from nearfar.typing import Vector
 
-_FORMAT = {"format": "nearfar.comparison", "version": "2"}
+_FORMAT = {"format": "nearfar.comparison", "version": "3"}
 # What an interruption may lose.
 _SECONDS_BETWEEN_WRITES = 1.0
-# Share of the time that writing may take; with less, an interruption would lose more.
-_LARGEST_SHARE_OF_TIME = 0.05
 _INVALID = (SafetensorError, LookupError, TypeError, ValueError, RecursionError)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldResult:
+    """What a method achieved on a fold.
+
+    Attributes
+    ----------
+    scores : Scores
+    fit_seconds : float
+        Time of the fit.
+    n_neighbors : int
+        Number of neighbours that vote; 0 if nothing votes.
+    """
+
+    scores: Scores
+    fit_seconds: float
+    n_neighbors: int = 0
 
 
 class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
     """Results of a comparison that are kept in a file while it runs.
 
-    Writing is rare and cheap: at most once a second, at most 5 % of the time, and at the end of
-    the `with` block.
+    It is written at most once a second, and at the end of the `with` block.
 
     Parameters
     ----------
@@ -44,12 +58,11 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
         The file, which need not exist; None keeps nothing.
     comparison : object
         What is compared: a checkpoint of anything else is refused.
-    splits : Splits
-        Its folds and their samples.
-    measures : list of str
-        Names of its measures.
-    clock : callable
-        Returns the time in seconds.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        How many rows are compared, once that is known.
 
     Raises
     ------
@@ -57,64 +70,55 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
         If the file is not a checkpoint of this comparison. The file is left as it is.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None,
-        comparison: object,
-        splits: Splits,
-        measures: list[str],
-        *,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, comparison: object) -> None:
         self.path = None if path is None else Path(path)
-        self.clock = clock
-        self.results: dict[tuple[str, Cell], CellResult] = {}
-        if self.path is not None:
-            self.digest = digest([comparison, measures])
-            if self.path.exists():
-                self.results = self._read(self.path, splits, measures)
-                self._unwritten, self._next_write = False, clock()
-            else:
-                # Find out now, not after the first fold, whether the file can be written.
-                self._write()
-
-    def __exit__(self, *_: object) -> None:
-        if self.path is not None and self._unwritten:
+        self.results: dict[tuple[str, int], FoldResult] = {}
+        self.n_rows: int | None = None
+        self._unwritten, self._written = False, time.monotonic()
+        if self.path is None:
+            return
+        self.digest = digest(comparison)
+        if self.path.exists():
+            self._read(self.path)
+        else:
+            # Find out now, not after the first fold, whether the file can be written.
             self._write()
 
-    def get(self, method: Method, cell: Cell) -> CellResult | None:
-        """Return a result that was kept, or None."""
-        return self.results.get((_method_digest(method), cell)) if self.results else None
+    def __exit__(self, *_: object) -> None:
+        if self._unwritten:
+            self._write()
 
-    def keep(self, method: Method, cell: Cell, result: CellResult) -> None:
+    def get(self, method: Method, fold: int, measures: set[str], n: int) -> FoldResult | None:
+        """Return a result that was kept, of these measures and n rows, or None."""
+        result = self.results.get((_method_digest(method), fold)) if self.results else None
+        if result is not None:
+            losses = result.scores.losses
+            if set(losses) != measures or {each.shape for each in losses.values()} != {(n,)}:
+                raise ValueError(f"{self.path} is not the checkpoint of a comparison.")
+        return result
+
+    def keep(self, method: Method, fold: int, result: FoldResult) -> None:
         """Keep a result, and write the file unless that was done a moment ago."""
         if self.path is None:
             return
-        self.results[_method_digest(method), cell] = result
+        self.results[_method_digest(method), fold] = result
         self._unwritten = True
-        if self.clock() >= self._next_write:
+        if time.monotonic() > self._written + _SECONDS_BETWEEN_WRITES:
             self._write()
 
     def _write(self) -> None:
         assert self.path is not None
-        start = self.clock()
         tensors: dict[str, Vector] = {}
         numbers = []
-        for i, ((method, cell), result) in enumerate(self.results.items()):
+        for i, ((method, fold), result) in enumerate(self.results.items()):
             tensors |= {f"{i}.{name}": losses for name, losses in result.scores.losses.items()}
-            times = result.fit_seconds, result.seconds, result.stopped_early
-            numbers.append((method, *cell, *times))
-        metadata = {**_FORMAT, "comparison": self.digest, "results": json.dumps(numbers)}
+            numbers.append((method, fold, result.fit_seconds, result.n_neighbors))
+        about = {"comparison": self.digest, "results": json.dumps([self.n_rows, numbers])}
         with atomic_write(self.path) as temporary:
-            temporary.write_bytes(save(tensors, metadata))
-        self._unwritten = False
-        end = self.clock()
-        pause = max(_SECONDS_BETWEEN_WRITES, (end - start) / _LARGEST_SHARE_OF_TIME)
-        self._next_write = end + pause
+            temporary.write_bytes(save(tensors, {**_FORMAT, **about}))
+        self._unwritten, self._written = False, time.monotonic()
 
-    def _read(
-        self, path: Path, splits: Splits, measures: list[str]
-    ) -> dict[tuple[str, Cell], CellResult]:
+    def _read(self, path: Path) -> None:
         try:
             if not path.is_file():
                 raise ValueError("not a file")
@@ -123,17 +127,15 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
                 if {key: metadata.get(key) for key in _FORMAT} != _FORMAT:
                     raise ValueError("not the format of a checkpoint")
                 same = metadata["comparison"] == self.digest
-                results = {}
-                cells = {cell for stage in splits.stages for cell in stage}
-                for i, entry in enumerate(json.loads(metadata["results"]) if same else []):
-                    method, fold, n_train, fit_seconds, seconds, early = entry
-                    losses = {name: file.get_tensor(f"{i}.{name}") for name in measures}
-                    cell = Cell(int(fold), int(n_train))
-                    shapes = {values.shape for values in losses.values()}
-                    if cell not in cells or shapes != {splits.rows(cell)[1].shape}:
-                        raise ValueError("arrays of the wrong shape")
-                    times = float(fit_seconds), float(seconds)
-                    results[str(method), cell] = CellResult(Scores(losses), *times, bool(early))
+                losses: dict[int, dict[str, Vector]] = {}
+                for key in file.keys():  # noqa: SIM118
+                    number, _, measure = key.partition(".")
+                    losses.setdefault(int(number), {})[measure] = file.get_tensor(key)
+                n_rows, numbers = json.loads(metadata["results"])
+                self.n_rows = None if n_rows is None else int(n_rows)
+                for i, (method, fold, seconds, k) in enumerate(numbers):
+                    result = FoldResult(Scores(losses[i]), float(seconds), int(k))
+                    self.results[str(method), int(fold)] = result
         except _INVALID as error:
             raise ValueError(f"{path} is not the checkpoint of a comparison.") from error
         if not same:
@@ -141,7 +143,6 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
                 f"{path} is the checkpoint of another comparison (other data, folds, n_neighbors, "
                 "random_state or version of nearfar); delete it or choose another file."
             )
-        return results
 
 
 def digest(value: object) -> str:

@@ -1,25 +1,30 @@
-"""Checks what is compared, and runs every method on every fold or within a time budget."""
+"""`compare`: checks what is compared, and runs every method on every fold."""
 
 from __future__ import annotations
 
 import os
 import time
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_array, check_X_y
 
 from nearfar.comparison.classifiers import reference_classifiers
-from nearfar.comparison.compared_methods import Learners, default_methods
-from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
-from nearfar.comparison.schedule import run_within
-from nearfar.comparison.splits import checked_count, folds_among, is_count
+from nearfar.comparison.compared_methods import Learners, Method, default_methods
+from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint, FoldResult
+from nearfar.comparison.goal_comparison import MethodResult
+from nearfar.comparison.splits import folds_among, folds_within, is_count, stratified_order
 from nearfar.comparison.table import Comparison
 from nearfar.comparison.tasks import ComparisonTask, Features, JudgedRows, LabelledRows
-from nearfar.comparison.trials import Progress, TrialRunner
+from nearfar.comparison.time_limit import affordable_rows
 from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
 from nearfar.constraints.supervision import are_numbers, warn_of_integers
 from nearfar.evaluate.measures import measures_for
@@ -33,7 +38,17 @@ from nearfar.numerics.missing import (
 )
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, number
-from nearfar.typing import Floats
+from nearfar.runtime.threads import single_threaded_libraries
+from nearfar.typing import Array, Floats, Ints, Vector
+
+Progress = Callable[[int, int, str], None]
+
+# rows x features^2 below which BLAS has one thread in methods of other packages, as it always has
+# in learners. More threads gain little there, and where other processes are busy they wait for each
+# other: fits on 300 rows with 256 features took up to ten times as long.
+_BLAS_THREADS_FROM = 1e10
+# Fewer rows tell nothing, however short the time is.
+_FEWEST_ROWS, _FEWEST_ROWS_PER_CLASS = 100, 4
 
 
 def compare(
@@ -44,7 +59,7 @@ def compare(
     cv: object = 5,
     groups: ArrayLike | None = None,
     split: Literal["rows", "classes"] = "rows",
-    n_neighbors: int | Literal["auto"] = 3,
+    n_neighbors: int | Literal["auto"] = "auto",
     numbers: bool | None = None,
     classifiers: bool = True,
     features: Estimator = None,
@@ -75,16 +90,18 @@ def compare(
     learners : mapping of str to estimator, or iterable of estimators or names, optional
         By default the usual ones that can learn from y (`DEFAULT_LEARNERS` in
         `nearfar.comparison.compared_methods`). "all" means every learner, and scikit-learn's NCA.
+        Names of plain methods, or of their classes, are accepted; these always take part.
         An estimator needs `fit` and `transform`. All steps of a pipeline are fitted inside each
         fold.
     cv : int, splitter or iterable, default=5
         An integer is a number of shuffled, stratified folds: of rows, of the anchors of triplets,
         or of connected groups of pairs (`Pairs.folds`); if most pairs are connected, of the rows
-        that similar pairs join. Others split the rows or the judgements.
+        that similar pairs join. There are fewer folds if there is less to hold out, such as classes
+        of three rows. Others split the rows or the judgements.
     groups : array-like of shape (n_samples,), optional
         The group of each row, such as a person or a document: rows of one group are never on both
         sides of a fold, nor of the splits that nearfar's learners validate on. Other estimators
-        are fitted without groups. Significance, gains and intervals count groups instead of rows.
+        are fitted without groups. Gains and intervals count groups instead of rows.
         With split="classes", classes that share a group stay together. Triplets and pairs between
         groups that are learned from and groups that are held out are dropped; `cv` is then a
         number of folds. By default, copies of a row are a group, and judgements of copies count as
@@ -93,12 +110,12 @@ def compare(
         What folds of labels hold out. With "classes", methods learn from some classes, and rows of
         the others are classified and ranked by each other: it is how a metric does on classes that
         it has never seen. Learners are then validated on held-out classes, too
-        (`validation="classes"`, with `validation_fraction=0.2` where that is None), and
-        significance counts classes instead of rows.
-    n_neighbors : int or "auto", default=3
-        Number of neighbours that vote. "auto" chooses it for each method and fold: for half of the
-        test rows it is the best one for the other half. Errors are then lower, but verdicts are
-        surer than they should be: they do not allow for the noise of that choice.
+        (`validation="classes"`, with `validation_fraction=0.2` where that is None), and gains
+        count classes instead of rows.
+    n_neighbors : int or "auto", default="auto"
+        Number of neighbours that vote. "auto" chooses it within the training rows of each fold,
+        alike for every method, from 1, 3, 5, 9, 15 and 25: the method learns again from one half of
+        them, and rows of the other half vote. AutoMetric has put rows aside for that already.
     numbers : bool, optional
         Whether y has numbers to predict, not classes; by default if they are not all whole, or
         floats of more than 30 values, most with fewer than five rows.
@@ -111,21 +128,19 @@ def compare(
         Makes numbers of X, which may then be a table with text, for all methods, such as
         `Columns()`. It is fitted to the training rows of each fold.
     budget : float, optional
-        Time limit in seconds. Every method first runs on a small sample of one fold, the better
-        half of the learners then on more rows, and the best on all folds. Methods that do not
-        finish are shown with the results they have, and the verdict begins with their names.
-        Fits of nearfar's learners stop between iterations; a fit of another estimator is not
-        interrupted. If the time is long enough, the result is the same as without a limit.
+        Time limit in seconds. If one fold of a few hundred rows tells that the time is too short,
+        all methods have the same smaller sample of the rows, and the verdict begins with its
+        size. Fits are not interrupted, and may exceed the limit.
     random_state : int or None, default=0
         Seed of the folds and of the learners.
     progress : callable, optional
-        Called with the number of fits done, their total (with a budget, an estimate), and what is
-        next: the method, the fold and the number of training rows.
+        Called with the number of fits done, their total, and what is next: the method, the fold
+        and the number of training rows.
     checkpoint : path-like, optional
         A file that keeps finished results. If it exists, its results are used instead of running
-        those fits again, and the time they took counts towards the budget. It must come from a
-        comparison of the same data, folds, `n_neighbors` and `random_state`. The file is not
-        deleted at the end: delete it when it is no longer needed.
+        those fits again, on the same sample of rows. It must come from a comparison of the same
+        data, folds, `n_neighbors` and `random_state`. The file is not deleted at the end: delete it
+        when it is no longer needed.
     clock : callable, default=time.perf_counter
         Returns the time in seconds.
 
@@ -145,7 +160,7 @@ def compare(
     >>> found = compare(*load_wine(return_X_y=True), ["BoostMetric"])
     >>> found["LDA"].error < found["Euclidean (unscaled)"].error
     True
-    >>> found.ranking.winner.name
+    >>> found.ranking.recommended.name
     'LDA'
 
     Triplets and pairs are compared in the same way.
@@ -164,113 +179,267 @@ def compare(
     if checkpoint is not None and random_state is None:
         raise ValueError("A checkpoint needs an integer random_state.")
     seed = int(check_random_state(random_state).randint(1 << 31))
+    data = _read(X, y, cv, groups, split, numbers, features)
+    task = data.task(n_neighbors, random_state, seed)
+    methods = _methods(task, learners, random_state, classifiers=classifiers)
+    content = task.y if isinstance(task, LabelledRows) else vars(task.judgements)
+    about = [version("nearfar"), data.points, content, task.folds, n_neighbors, seed]
+    with ComparisonCheckpoint(checkpoint, [*about, task.groups, split, repr(features)]) as kept:
+        study = _Study(task, methods, kept, seed, progress, clock)
+        if budget is not None:
+            study.fit_into(budget, start)
+        results = study.results()
+    shown = task.groups
+    if shown is not None and isinstance(task, JudgedRows):
+        shown = shown[np.unique(task.judgements.index)]
+    return Comparison(
+        results,
+        n_neighbors=n_neighbors,
+        n_folds=len(task.folds),
+        n_rows=len(task.X),
+        supervision=task.supervision,
+        overlap=task.overlap,
+        unseen=task.unseen,
+        groups=shown,
+        labels=data.labels,
+        note=" ".join(filter(None, [task.note, data.note(len(task.folds))])),
+        n_copies=0 if data.labels is None else len(data.copies or ()),
+        sample=study.sample,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """Rows and what is known of them, checked."""
+
+    points: Floats
+    known: Supervision
+    copies: Copies | None
+    labels: Array | None
+    cv: object
+    grouped: bool
+    split: str
+    features: Features | None
+
+    def task(
+        self, n_neighbors: int | Literal["auto"], random_state: int | None, seed: int
+    ) -> LabelledRows | JudgedRows:
+        known, made = self.known, self.features
+        where: Any = (self.cv, known.groups, random_state)
+        if self.labels is None:
+            joined = not self.grouped
+            return JudgedRows(self.points, known.given, *where, joined=joined, features=made)
+        own = known.given if known.kind == "numbers" else None
+        return LabelledRows(
+            self.points,
+            # Folds have as many small numbers as large ones.
+            known.codes if own is None else np.argsort(np.argsort(own)) * 2 // len(own),
+            *where,
+            n_neighbors=n_neighbors,
+            seed=seed,
+            unseen=self.split == "classes",
+            features=made,
+            numbers=own,
+        )
+
+    def note(self, n_folds: int) -> str:
+        """Say what was done about copies, and about too many folds."""
+        texts = [f"{self.copies}, unless groups are given."] if self.copies else []
+        if is_count(self.cv) and n_folds < self.cv:
+            texts.append(
+                f"There are {n_folds} folds instead of {self.cv}: no more can be held out."
+            )
+        if self.known.kind == "labels" and self.split == "rows":
+            smallest = int(np.bincount(self.known.codes).min())
+            if smallest < n_folds:
+                texts.append(f"The smallest class has {smallest} rows, fewer than the folds.")
+        return " ".join(texts)
+
+
+def _read(
+    X: ArrayLike,
+    y: Any,
+    cv: object,
+    groups: ArrayLike | None,
+    split: str,
+    numbers: bool | None,
+    features: Estimator,
+) -> _Data:
+    """Check the rows and what is known of them."""
     numbers = are_numbers(y) if numbers is None else numbers
     kind = kind_of(y, numbers=numbers)
     refuse_masked(X, "X")
     if kind == "chunklets":
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
-    labels, made = None, None
+    if split == "classes" and kind != "labels":
+        raise ValueError(f'split="classes" needs class labels; y has {kind}.')
     if kind == "labels":
         refuse_missing(y, "y")
         if (rows := labelled_rows(y)) is not None:
             cv = cv if split == "classes" else folds_among(rows, cv, np.asarray(y), groups)
             X, y, groups = at_rows(rows, X, y, groups)
+    labels, made = None, None
     if features is not None:
         made = Features(X, features)
         X = made.fitted(np.arange(_num_samples(X)), y)(np.arange(_num_samples(X)))
-    if kind in ("labels", "numbers"):
-        if kind == "numbers" and split == "classes":
-            raise ValueError('split="classes" needs class labels; y has numbers.')
-        with naming_remedies():
-            points, codes = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        labels = np.asarray(y)
-    elif split == "classes":
-        raise ValueError(
-            'split="classes" needs class labels; pairs are split by connected group, and triplets '
-            "by anchor."
-        )
-    else:
-        with naming_remedies():
-            points = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-    given = y if labels is None else codes
-    supervision = Supervision.of(given, len(points), groups=groups, numbers=kind == "numbers")
+    settings: Any = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2}
+    with naming_remedies():
+        if kind in ("labels", "numbers"):
+            points, given = check_X_y(X, y, **settings)
+            labels = np.asarray(y)
+        else:
+            points, given = check_array(X, **settings), y
+    known = Supervision.of(given, len(points), groups=groups, numbers=kind == "numbers")
     if kind == "labels":
         warn_of_integers(y)
-    known, copies = _together(points, supervision, cv)
-    task: ComparisonTask
-    if labels is None:
-        task = JudgedRows(
-            points,
-            known.given,
-            cv,
-            known.groups,
-            random_state,
-            joined=groups is None,
-            features=made,
-        )
-        compared = [version("nearfar"), points, vars(task.judgements), task.splits.folds, seed]
-    else:
-        own = known.given if kind == "numbers" else None
-        task = LabelledRows(
-            points,
-            # Folds have as many small numbers as large ones.
-            known.codes if own is None else np.argsort(np.argsort(own)) * 2 // len(own),
-            cv,
-            known.groups,
-            random_state,
-            n_neighbors=n_neighbors,
-            seed=seed,
-            unseen=split == "classes",
-            features=made,
-            numbers=own,
-        )
-        compared = [version("nearfar"), points, task.y, task.splits.folds, n_neighbors, seed]
-    if task.groups is not None:
-        compared.append(task.groups)
-    if features is not None:
-        compared.append(repr(features))
+    copies = None
+    # Copies of rows stay together in folds, unless the user splits.
+    if is_count(cv):
+        known, copies = keep_copies_together(points, known)
+        known = known.in_classes(cv)
+    return _Data(points, known, copies, labels, cv, groups is not None, split, made)
+
+
+def _methods(
+    task: ComparisonTask, learners: Learners, random_state: int | None, *, classifiers: bool
+) -> list[Method]:
+    """Return what is compared on a task."""
     methods = default_methods(learners, random_state=random_state, supervision=task.supervision)
-    if kind == "numbers":
+    if task.supervision == "numbers":
         methods = [method.for_numbers() for method in methods]
-    measures = [measure.name for measure in measures_for(task.supervision)]
-    if split == "classes":
-        methods = [method.for_new_classes() for method in methods]
-        compared.append(split)
-    elif classifiers and isinstance(task, LabelledRows):
-        n_classes = 0 if kind == "numbers" else int(task.y.max()) + 1
-        methods += reference_classifiers(task.X.shape[1], n_classes, random_state)
-    groups_shown = task.groups
-    if groups_shown is not None and isinstance(task, JudgedRows):
-        groups_shown = groups_shown[np.unique(task.judgements.index)]
-    folds = task.splits.folds
-    with ComparisonCheckpoint(checkpoint, compared, task.splits, measures, clock=clock) as results:
-        runner = TrialRunner(task, methods, results, progress=progress, clock=clock)
-        if budget is None:
-            runner.run_all()
-        else:
-            run_within(runner, budget - (clock() - start))
-    return Comparison(
-        [trials.result() for trials in runner.trials.values()],
-        n_neighbors=n_neighbors,
-        n_folds=len(folds),
-        n_rows=len(task.X),
-        test_share=float(np.mean([len(test) / len(train) for train, test in folds])),
-        supervision=task.supervision,
-        overlap=task.overlap,
-        unseen=task.unseen,
-        groups=groups_shown,
-        labels=labels,
-        note=" ".join([task.note, f"{copies}, unless groups are given." if copies else ""]).strip(),
-        n_copies=0 if labels is None else len(copies or ()),
-    )
+    if task.unseen is not None:
+        return [method.for_new_classes() for method in methods]
+    if not classifiers or not isinstance(task, LabelledRows):
+        return methods
+    n_classes = 0 if task.supervision == "numbers" else int(task.y.max()) + 1
+    return methods + reference_classifiers(task.X.shape[1], n_classes, random_state)
 
 
-def _together(X: Floats, known: Supervision, cv: object) -> tuple[Supervision, Copies | None]:
-    """Keep copies of rows together in folds, unless the user splits."""
-    if not is_count(cv):
-        return known, None
-    together, copies = keep_copies_together(X, known)
-    n_different = len(X) - len(copies or ())
-    if copies is not None and known.kind == "labels" and cv > n_different:
-        checked_count(cv, n_different, "the number of different rows")
-    return together.in_classes(cv), copies
+class _Study:
+    """Runs every method on every fold, of all rows or of a sample."""
+
+    def __init__(
+        self,
+        task: ComparisonTask,
+        methods: list[Method],
+        kept: ComparisonCheckpoint,
+        seed: int,
+        progress: Progress | None,
+        clock: Clock,
+    ) -> None:
+        self.task, self.methods, self.kept = task, methods, kept
+        self.progress, self.clock = progress, clock
+        self.notes = {m.name: note for m in methods if (note := m.unsuitable(task.X))}
+        self.order = stratified_order(task.kinds, np.random.default_rng(seed))
+        self.all_folds = task.folds
+        self.sample: Ints | None = None
+        self.measures = {measure.name for measure in measures_for(task.supervision)}
+
+    def fit_into(self, budget: float, start: float) -> None:
+        """Choose as many rows as there is time for; the same as before an interruption."""
+        n = len(self.order)
+        if self.kept.n_rows is None:
+            n_folds = len(self.all_folds)
+            chosen = affordable_rows(
+                self._time_a_fold, n, n_folds, lambda: budget - (self.clock() - start)
+            )
+            least = max(_FEWEST_ROWS, _FEWEST_ROWS_PER_CLASS * (int(self.task.kinds.max()) + 1))
+            self.kept.n_rows = min(max(chosen, least), n)
+        self._take(self.kept.n_rows)
+        if self.kept.n_rows < n:
+            self.sample = np.sort(self.order[: self.kept.n_rows])
+
+    def _take(self, n_rows: int) -> None:
+        self.task.folds = folds_within(self.all_folds, self.order[:n_rows], len(self.order))
+
+    def _time_a_fold(self, n_rows: int) -> float:
+        """Return the seconds that all methods take on the first fold of so many rows."""
+        self._take(n_rows)
+        start = self.clock()
+        for method in self.methods:
+            if method.name not in self.notes:
+                self._show(0, method, 0)
+                # What fails here may do with more rows.
+                self._run(method, 0)
+        return self.clock() - start
+
+    def results(self) -> list[MethodResult]:
+        """Run what is not known yet."""
+        found: dict[str, list[FoldResult]] = {method.name: [] for method in self.methods}
+        done = 0
+        for fold, (_, test) in enumerate(self.task.folds):
+            for method in self.methods:
+                if method.name in self.notes:
+                    continue
+                result = self.kept.get(method, fold, self.measures, len(test))
+                if result is None:
+                    self._show(done, method, fold)
+                    answer = self._run(method, fold)
+                    if isinstance(answer, str):
+                        self.notes[method.name] = answer
+                        continue
+                    result = answer
+                    self.kept.keep(method, fold, result)
+                found[method.name].append(result)
+                done += 1
+        return [self._summary(method, found[method.name]) for method in self.methods]
+
+    def _show(self, done: int, method: Method, fold: int) -> None:
+        if self.progress is None:
+            return
+        folds = self.task.folds
+        total = max(done + 1, (len(self.methods) - len(self.notes)) * len(folds))
+        unit = self.task.supervision if isinstance(self.task, JudgedRows) else "rows"
+        where = f"fold {fold + 1} of {len(folds)}, {len(folds[fold][0])} {unit}"
+        self.progress(done, total, f"{method.name}, {where}")
+
+    def _run(self, method: Method, fold: int) -> FoldResult | str:
+        """Fit and score a method; return why if it fails, as others must not be lost for it."""
+        with ExitStack() as stack:
+            # Values whose squares overflow are found by the search, which checks distances.
+            stack.enter_context(np.errstate(over="ignore", invalid="ignore"))
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            # The comparison speaks of copies among all rows.
+            warnings.filterwarnings("ignore", message=".* stay on one side of every split")
+            try:
+                training = self.task.training(fold, raw=method.raw)
+                if training.X.size * training.X.shape[1] < _BLAS_THREADS_FROM:
+                    stack.enter_context(single_threaded_libraries())
+                start = self.clock()
+                distance, own = method.fit_with_votes(*training)
+                seconds = self.clock() - start
+                k = self.task.choose_neighbors(method, fold, own)
+                scores = self.task.score(distance, fold, raw=method.raw, n_neighbors=k)
+            except Exception as error:
+                reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+                return f"failed: {reason}"
+        return FoldResult(scores, seconds, k)
+
+    def _summary(self, method: Method, results: list[FoldResult]) -> MethodResult:
+        """Return the results of all folds as one."""
+        if method.name in self.notes:
+            return MethodResult(method, note=self.notes[method.name])
+        tests = [test for _, test in self.task.folds]
+        scores = [result.scores for result in results]
+        names = list(scores[0].losses)
+        return MethodResult(
+            method,
+            {
+                name: _mean_by_row(len(self.order), tests, [s.losses[name] for s in scores])
+                for name in names
+            },
+            {name: np.array([s.loss(name) for s in scores]) for name in names},
+            seconds=np.array([result.fit_seconds for result in results]),
+            n_neighbors=np.array([r.n_neighbors for r in results if r.n_neighbors], dtype=np.intp),
+        )
+
+
+def _mean_by_row(n: int, tests: list[Ints], values: list[Vector]) -> Vector:
+    """Mean for each row over the folds that tested it; nan if there are none."""
+    total, times = np.zeros(n), np.zeros(n)
+    for test, value in zip(tests, values, strict=True):
+        scored = ~np.isnan(value)
+        np.add.at(total, test[scored], value[scored])
+        np.add.at(times, test[scored], 1)
+    return np.divide(total, times, out=np.full(n, np.nan), where=times > 0)

@@ -8,17 +8,15 @@ For large folds a random sample of the test rows is classified, and a smaller on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from nearfar.comparison.classifiers import FittedClassifier
 from nearfar.evaluate.measures import ERROR, Rankings, Voters, measures_for
-from nearfar.evaluate.neighbor_votes import NUMBERS, by_halves
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance, Gallery, Search
-from nearfar.typing import Array, Floats, Ints, Vector
+from nearfar.typing import Floats, Ints, Vector
 
 # Distances computed to classify the test rows of a fold; they bound its time.
 _CLASSIFIED_DISTANCES = 1 << 27
@@ -77,7 +75,7 @@ def score_numbers(
     test: tuple[Floats, Vector] | None,
     *,
     unit: float,
-    n_neighbors: int | str,
+    n_neighbors: int,
     random_state: int | None = 0,
     sample: bool = True,
 ) -> Scores:
@@ -91,31 +89,15 @@ def score_numbers(
     if sample:
         rows = classified_rows(len(X), len(train[0]), random_state)
     if isinstance(predictor, FittedClassifier):
-        nearest, n_neighbors = predictor.predict(X[rows])[:, None], 1
+        nearest = predictor.predict(X[rows])[:, None]
     else:
         gallery = Gallery(predictor, train[0])
         search = gallery.search(rows=rows) if test is None else gallery.search(X[rows])
-        nearest = train[1][search.nearest(_most(n_neighbors, len(gallery) - (test is None)))[1]]
+        nearest = train[1][search.nearest(n_neighbors)[1]]
     losses = {measure.name: np.full(len(X), np.nan) for measure in measures_for("numbers")}
-    for part, k in _numbers(n_neighbors, nearest, y[rows], numbers=True):
-        for measure in measures_for("numbers"):
-            voters = Voters(nearest[part, :k], y[rows[part]], unit)
-            losses[measure.name][rows[part]] = measure.losses(voters)
+    for measure in measures_for("numbers"):
+        losses[measure.name][rows] = measure.losses(Voters(nearest, y[rows], unit))
     return Scores(losses)
-
-
-def _most(n_neighbors: int | str, n_rows: int) -> int:
-    """Return how many neighbours to look for."""
-    return min(NUMBERS[-1], n_rows) if isinstance(n_neighbors, str) else n_neighbors
-
-
-def _numbers(
-    n_neighbors: int | str, nearest: Array, actual: Array, *, numbers: bool = False
-) -> Iterable[tuple[slice, int]]:
-    """Return rows, and how many neighbours vote for them."""
-    if isinstance(n_neighbors, str):
-        return by_halves(nearest, actual, numbers=numbers)
-    return [(slice(None), n_neighbors)]
 
 
 def score_distance(
@@ -123,7 +105,7 @@ def score_distance(
     gallery: tuple[Floats, Ints],
     test: tuple[Floats, Ints] | None,
     *,
-    n_neighbors: int | str,
+    n_neighbors: int,
     random_state: int | None = 0,
     sample: bool = True,
 ) -> Scores:
@@ -137,8 +119,8 @@ def score_distance(
     test : tuple of arrays or None
         Queries likewise; None for the rows of the gallery among each other. Those that are alone in
         their class are then not scored.
-    n_neighbors : int or "auto"
-        Number of votes. "auto" takes the best one for every second test row, on the others.
+    n_neighbors : int
+        Number of votes.
     random_state : int or None
         Seed of the samples of test rows.
     sample : bool
@@ -176,10 +158,8 @@ def score_distance(
             if measure.of == of:
                 losses[measure.name][rows] = measure.losses(sample)
 
-    nearest = y[queries(classified).nearest(_most(n_neighbors, len(X) - among))[1]]
-    for half, k in _numbers(n_neighbors, nearest, y_test[classified]):
-        rows = classified[half]
-        score(rows, Voters(nearest[half, :k], y_test[rows]), "votes")
+    nearest = y[queries(classified).nearest(n_neighbors)[1]]
+    score(classified, Voters(nearest, y_test[classified]), "votes")
     for part, table in queries(ranked).tables():
         rows = ranked[part]
         relevant = y == y_test[rows, None]

@@ -1,18 +1,14 @@
-"""Training and test rows: the folds, and small stratified samples of them for a first impression.
+"""Training and test rows: the folds, and samples of them where time is short.
 
 Judgements are split in the same way as rows: in what follows, a row may be a triplet or a pair.
-Rows of one group are never on both sides of a fold, and nor are judgements of them.
-
-A cell is one training set with its test rows: a fold with all its training rows, or with a sample
-of them. Samples of a fold are nested and contain every class. All methods use the same cells, so
-any two methods can be compared on the cells that both have.
+Rows of one group are never on both sides of a fold, and nor are judgements of them. All methods use
+the same folds.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,121 +17,25 @@ from sklearn.utils import check_random_state
 
 from nearfar.constraints import Pairs, Supervision, Triplets, kind_of
 from nearfar.constraints.folds import group_splitter
-from nearfar.typing import Array, Ints, Vector
+from nearfar.typing import Array, Ints
 
 Folds = list[tuple[Ints, Ints]]
 
-# Training rows of the smallest sample, if there are few classes: with fewer, the order of methods
-# is chance; with more, a first look at slow learners takes too long.
-_SAMPLE_ROWS = 300
-# So that a class has neighbours of its own to find.
-_SAMPLE_ROWS_PER_CLASS = 4
-# So that neighbours are near, and not a tenth of all rows.
-_SAMPLE_ROWS_PER_NEIGHBOR = 10
-# Each sample is this many times larger than the one before, so that all before the last take
-# little of the time.
-_SAMPLE_GROWTH = 4
-# Beyond this share of the training rows, all of them are used: a sample would save too little.
-_LARGEST_SAMPLE_SHARE = 1 / 3
-# Test rows used with a sample: enough to halve the methods, and a small part of the time.
-_SAMPLE_TEST_ROWS = 1000
 
+def folds_within(folds: Folds, rows: Ints, n: int) -> Folds:
+    """Return the folds of some of n rows; those that are left with nothing to test are dropped.
 
-class Cell(NamedTuple):
-    """One training set and its test rows.
-
-    Attributes
-    ----------
-    fold : int
-    n_train : int
-        Number of training rows; fewer than the fold has if they are a sample.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.splits import folds_within
+    >>> folds_within([(np.array([0, 2]), np.array([1, 3]))], np.array([0, 3]), 4)
+    [(array([0]), array([3]))]
     """
-
-    fold: int
-    n_train: int
-
-
-class Splits:
-    """The folds of a comparison and samples of their training rows.
-
-    Parameters
-    ----------
-    folds : list of (training rows, test rows)
-    y : array of shape (n_rows,)
-        Class codes.
-    n_neighbors : int
-        Number of votes; a sample has many more rows.
-    seed : int
-        Seed of the samples.
-    unit : str, default="rows"
-        What is split: "rows", "triplets" or "pairs".
-    """
-
-    def __init__(
-        self, folds: Folds, y: Ints, *, n_neighbors: int = 1, seed: int = 0, unit: str = "rows"
-    ) -> None:
-        self.folds, self.y, self.seed, self.unit = folds, y, seed, unit
-        self._samples: dict[Cell, tuple[Ints, Ints]] = {}
-        self._smallest = max(
-            _SAMPLE_ROWS,
-            _SAMPLE_ROWS_PER_CLASS * (int(y.max()) + 1),
-            _SAMPLE_ROWS_PER_NEIGHBOR * n_neighbors,
-        )
-
-    @property
-    def full(self) -> list[Cell]:
-        """The folds with all their training rows."""
-        return [Cell(fold, len(train)) for fold, (train, _) in enumerate(self.folds)]
-
-    @property
-    def stages(self) -> list[list[Cell]]:
-        """Cells in the order in which they are used: samples of one fold, that fold, the others.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from nearfar.comparison.splits import Splits
-        >>> rows = np.arange(6000)
-        >>> folds = [(rows[rows % 2 == i], rows[rows % 2 != i]) for i in (0, 1)]
-        >>> for stage in Splits(folds, rows % 5).stages:
-        ...     print([tuple(cell) for cell in stage])
-        [(0, 300)]
-        [(0, 3000)]
-        [(1, 3000)]
-        """
-        first, *others = self.full
-        sizes = []
-        size = self._smallest
-        while size <= first.n_train * _LARGEST_SAMPLE_SHARE:
-            sizes.append(size)
-            size *= _SAMPLE_GROWTH
-        stages = [[Cell(0, size)] for size in sizes] + [[first], others]
-        return [stage for stage in stages if stage]
-
-    def is_sample(self, cell: Cell) -> bool:
-        """Tell whether a cell has only some of the training rows of its fold."""
-        return cell.n_train < len(self.folds[cell.fold][0])
-
-    def rows(self, cell: Cell) -> tuple[Ints, Ints]:
-        """Return the training and the test rows of a cell."""
-        train, test = self.folds[cell.fold]
-        if not self.is_sample(cell):
-            return train, test
-        if cell not in self._samples:
-            random = np.random.default_rng([self.seed, cell.fold])
-            sample = stratified_order(self.y[train], random)[: cell.n_train]
-            tested = random.permutation(len(test))[:_SAMPLE_TEST_ROWS]
-            self._samples[cell] = train[np.sort(sample)], test[np.sort(tested)]
-        return self._samples[cell]
-
-    def mean_by_row(self, values: Iterable[tuple[Cell, Vector]]) -> Vector:
-        """Mean for each row over the cells that tested it; nan if there are none."""
-        total, times = np.zeros(len(self.y)), np.zeros(len(self.y))
-        for cell, value in values:
-            test, scored = self.rows(cell)[1], ~np.isnan(value)
-            np.add.at(total, test[scored], value[scored])
-            np.add.at(times, test[scored], 1)
-        return np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0)
+    kept = np.zeros(n, dtype=bool)
+    kept[rows] = True
+    few = [(train[kept[train]], test[kept[test]]) for train, test in folds]
+    return [(train, test) for train, test in few if len(train) and len(test)]
 
 
 def stratified_order(y: Ints, random: np.random.Generator) -> Ints:
@@ -223,15 +123,15 @@ def class_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | No
     [[1, 2], [0, 3]]
     """
     most = (int(y.max()) + 1) // 2
-    if not is_count(cv) or not 2 <= cv <= most:
+    if not is_count(cv) or cv < 2 or most < 2:
         raise ValueError(
-            f'With split="classes", cv must be a number of folds from 2 to {most}, as every fold '
-            f"holds out two classes or more; got cv={cv}."
+            'split="classes" needs four classes or more, and a number of folds from 2; got '
+            f"{int(y.max()) + 1} classes and cv={cv}."
         )
     labels = Supervision.of(y, len(y), groups=groups)
-    splits = labels.split(int(cv), check_random_state(random_state), by="classes")
+    splits = labels.split(min(int(cv), most), check_random_state(random_state), by="classes")
     folds = [(split.rows, split.unseen_rows) for split in splits]
-    if len(folds) < cv or any(len(np.unique(y[part])) < 2 for fold in folds for part in fold):
+    if len(folds) < 2 or any(len(np.unique(y[part])) < 2 for fold in folds for part in fold):
         raise ValueError(
             "Every fold needs two classes or more to learn from and to test, and classes that "
             "share a group stay together; use fewer folds."
@@ -265,7 +165,7 @@ def judgement_folds(
             folds.append((np.flatnonzero(seen), np.flatnonzero(unseen)))
     elif is_count(cv):
         together = judgement_groups(judgements, cv)
-        n_groups = len(np.unique(together))
+        n_groups = min(len(np.unique(together)), int(np.bincount(kinds).max()))
         what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
         what = "raters" if judgements.n_raters > 1 else what
         n_folds = checked_count(cv, n_groups, f"the number of {what}")
@@ -283,12 +183,12 @@ def judgement_folds(
 
 
 def checked_count(cv: object, most: int, what: str) -> int:
-    """Return a number of folds, or raise ValueError if there are too few of what it splits."""
+    """Return a number of folds, at most as many as there are of what it splits."""
     if most < 2:
         raise ValueError(f"There is nothing to hold out: {what} is {most}, and two are needed.")
-    if not is_count(cv) or not 2 <= cv <= most:
-        raise ValueError(f"cv must be from 2 to {most}, {what}; got {cv}.")
-    return int(cv)
+    if not is_count(cv) or cv < 2:
+        raise ValueError(f"cv must be a number of folds from 2, or a splitter; got {cv}.")
+    return min(int(cv), most)
 
 
 def judgement_groups(judgements: Triplets | Pairs, cv: object) -> Ints:

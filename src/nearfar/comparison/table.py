@@ -1,30 +1,28 @@
-"""The result of a comparison: a table with marks and a verdict in words."""
+"""Tables of results as text and as HTML, and the result of a comparison of methods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import html
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from nearfar.comparison.goal_verdict import GoalComparison
-from nearfar.comparison.method_results import NO_TIME, MethodResult, paired
-from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
+from nearfar.comparison.goal_comparison import GoalComparison, MethodResult
 from nearfar.comparison.scoring import known_mean
-from nearfar.comparison.verdict import CLEAR
 from nearfar.comparison.verdict_wording import (
-    classifier_text,
     described,
     hardly_found_text,
-    short_of_time,
+    sampled_text,
     use_in_words,
-    useless_text,
 )
 from nearfar.evaluate.class_errors import LargestClass, hardly_found
 from nearfar.evaluate.measures import (
     BALANCED_ERROR,
     ERROR,
+    R2,
     ClassifiedRows,
     measures_for,
 )
@@ -38,10 +36,90 @@ NO_METRIC = "for comparison (not metrics)"
 """Heading of the part of the table that has classifiers."""
 Row = dict[str, Any]
 """Plain numbers and strings by name."""
-EARLY = "*"
-"""Marks a fit that was stopped early."""
 # Of a class; a longer one would widen the first column of every row.
 _LONGEST_NAME = 16
+
+
+GAIN_NAMES = ("gain", "gain_low", "gain_high", "gain_probability")
+"""Names of the figures of a `Gain` in rows."""
+
+Result = TypeVar("Result")
+
+
+class ResultsTable(Mapping[str, Result]):
+    """Results by name that print as a table with a verdict, also in a notebook.
+
+    A subclass gives the texts: `title`, `_headings`, `_groups`, `_footnotes` and `verdicts`.
+    """
+
+    # Heading of the names in HTML; empty in a terminal.
+    _compared = "distance"
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Title of the table."""
+
+    @property
+    @abstractmethod
+    def _headings(self) -> list[str]:
+        """Headings of the columns, without that of the names."""
+
+    @abstractmethod
+    def _groups(self) -> dict[str, list[list[str]]]:
+        """Lines of the table as cells, by the heading of each group; "" for the first."""
+
+    @property
+    @abstractmethod
+    def _footnotes(self) -> list[str]:
+        """Sentences below the table."""
+
+    @property
+    @abstractmethod
+    def verdicts(self) -> list[str]:
+        """The lines of the verdict."""
+
+    def __str__(self) -> str:
+        header, groups = ["", *self._headings], self._groups()
+        lines = [header, *(cells for group in groups.values() for cells in group)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+        def aligned(cells: Sequence[str]) -> str:
+            name, *numbers = cells
+            padded = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+            return "  ".join([name.ljust(widths[0]), *padded]).rstrip()
+
+        table = [aligned(header)]
+        for heading, group in groups.items():
+            table += [f"{heading}:"] * bool(heading) + [aligned(cells) for cells in group]
+        return "\n".join([self.title, *table, *self._footnotes, *self.verdicts])
+
+    def to_html(self, *, verdict: bool = True) -> str:
+        """Return the table, with or without the verdict, as an HTML fragment."""
+        head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in self._headings)
+        body = ""
+        for heading, group in self._groups().items():
+            width = len(self._headings) + 1
+            rows = "".join(
+                f'<tr><th scope="row">{html.escape(name)}</th>'
+                f"{''.join(f'<td>{cell}</td>' for cell in numbers)}</tr>"
+                for name, *numbers in group
+            )
+            if heading:
+                title = f'<th scope="rowgroup" colspan="{width}">{html.escape(heading)}</th>'
+                rows = f"<tr>{title}</tr>{rows}"
+            body += f"<tbody>{rows}</tbody>"
+        after = " ".join(html.escape(line) for line in self._footnotes)
+        lines = self.verdicts if verdict else []
+        verdicts = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in lines)
+        return (
+            f'<table class="comparison"><caption>{self.title}</caption>'
+            f'<thead><tr><th scope="col">{self._compared}</th>{head}</tr></thead>'
+            f"{body}</table><p>{after}</p>{verdicts}"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
 
 class Comparison(ResultsTable[MethodResult]):
@@ -54,8 +132,6 @@ class Comparison(ResultsTable[MethodResult]):
     results : list of MethodResult
     n_neighbors : int or "auto"
     n_folds, n_rows : int
-    test_share : float, default=0.25
-        Test rows for each training row of a fold.
     supervision : {"labels", "numbers", "triplets", "pairs"}, default="labels"
         What methods learned from.
     overlap : OverlappingJudgements, optional
@@ -70,11 +146,12 @@ class Comparison(ResultsTable[MethodResult]):
         More to say below the table.
     n_copies : int, default=0
         Number of rows that are copies of others, if these are the groups.
+    sample : array of int, optional
+        The rows, or judgements, that were compared, if there was no time for all.
 
     Attributes
     ----------
     results : list of MethodResult
-        Methods with results on all folds (`MethodResult.complete`) or, for lack of time, on less.
     classifiers : list of MethodResult
         Reference classifiers, which are no distances (`comparison.classifiers`).
     largest_class : LargestClass or None
@@ -85,10 +162,6 @@ class Comparison(ResultsTable[MethodResult]):
         What to use, and which methods are better than the baseline, for each goal.
     caveat : str
         A clause that ends each verdict, such as on a column that leaks the label; "" at first.
-    remedy : str
-        A sentence on what to do about methods that there was no time for; "" at first.
-    sample : array of int or None
-        The rows of a table that were compared; None if all of them were.
 
     Examples
     --------
@@ -109,7 +182,6 @@ class Comparison(ResultsTable[MethodResult]):
         n_neighbors: int | str,
         n_folds: int,
         n_rows: int,
-        test_share: float = 0.25,
         supervision: str = "labels",
         overlap: OverlappingJudgements | None = None,
         unseen: Ints | None = None,
@@ -117,6 +189,7 @@ class Comparison(ResultsTable[MethodResult]):
         labels: Array | None = None,
         note: str = "",
         n_copies: int = 0,
+        sample: Ints | None = None,
     ) -> None:
         run = [result for result in results if not result.note]
         self.results = [result for result in run if result.method.kind != "classifier"]
@@ -131,8 +204,7 @@ class Comparison(ResultsTable[MethodResult]):
         self.split = "rows" if unseen is None else "classes"
         self.n_groups = None if groups is None else len(np.unique(groups))
         self.note = note
-        self.caveat = self.remedy = ""
-        self.sample: Ints | None = None
+        self.caveat, self.sample = "", sample
         numbers = labels if supervision == "numbers" else None
         self.labels = labels = None if supervision == "numbers" else labels
         self.largest_class = (
@@ -145,11 +217,11 @@ class Comparison(ResultsTable[MethodResult]):
             measure.goal: GoalComparison(
                 self.results,
                 measure.goal,
-                test_share=test_share,
                 overlap=overlap,
                 unseen=unseen,
                 groups=groups,
-                numbers=numbers,
+                numbers=numbers if measure.goal == R2.goal else None,
+                labels=labels if self.largest_class and measure.goal == ERROR.goal else None,
             )
             for measure in self.measures
             if measure.goal
@@ -171,25 +243,6 @@ class Comparison(ResultsTable[MethodResult]):
 
     def __len__(self) -> int:
         return len(self.results)
-
-    @property
-    def not_tried(self) -> list[str]:
-        """Names of the methods that were left out for lack of time."""
-        return [
-            result.name
-            for result in self.left_out
-            if result.note == NO_TIME and result.method.kind != "classifier"
-        ]
-
-    @property
-    def partly_tried(self) -> dict[str, str]:
-        """Methods that did not finish for lack of time, and what they were tried on."""
-        return {r.name: _tried_on(r) for r in self.results if not r.complete}
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether methods were left out, or only partly tried, for lack of time."""
-        return bool(self.not_tried or self.partly_tried)
 
     def by_goal(self, goal: str) -> GoalComparison:
         """Return which methods are better by a goal."""
@@ -232,46 +285,26 @@ class Comparison(ResultsTable[MethodResult]):
     def findings(self) -> list[Note]:
         """What was not tried, and what is wrong with the result, if anything is."""
         texts = []
-        if self.incomplete:
-            names = [result.name for result in self.results]
-            texts = [short_of_time(names, self.partly_tried, self.not_tried, self.remedy)]
-        if self.labels is not None and (largest := self.largest_class) is not None:
-            used = self.classification.recommended or self.classification.reference
-            if used.error >= largest.error:
-                texts.append(useless_text(used, largest))
-            if lost := hardly_found(self.labels, used.wrong):
-                texts.append(hardly_found_text(used.name, lost, largest.n_classes))
-        if self.classifiers:
-            goal = next(iter(self.goals.values()))
-            used = goal.recommended or goal.reference
-            better = {r.name: goal.probability_better(r, used) for r in self.classifiers}
-            # Methods that were tried on fewer rows may be better there, with a larger error.
-            clear = [
-                r for r in self.classifiers if better[r.name] >= CLEAR and r.error < used.error
-            ]
-            if clear:
-                best = min(clear, key=lambda r: r.error)
-                texts.append(classifier_text(goal.measure, best, used, better[best.name]))
+        if self.sample is not None:
+            of, unit = self.n_rows, "rows"
+            if self.n_judgements is not None:
+                of, unit = self.n_judgements, self.supervision
+            texts.append(sampled_text(len(self.sample), of, unit))
+        if self.labels is not None and self.largest_class is not None:
+            used = self.classification.recommended
+            if used is not None and (lost := hardly_found(self.labels, used.wrong)):
+                texts.append(hardly_found_text(used.name, lost, self.largest_class.n_classes))
         return [Note(text, warning=True) for text in texts]
 
     def rows(self) -> list[Row]:
-        """Return the table as one dict of plain numbers and strings for each method.
-
-        Methods that were only partly tried come with the figures of the baseline on the same rows,
-        as ``reference``.
-        """
+        """Return the table as one dict of plain numbers and strings for each method."""
         return [self._row(result) for result in self.results]
 
     def _figures(self, result: MethodResult) -> Row:
         """Return the figures of a result as plain numbers."""
-        unit = "rows" if self.n_judgements is None else self.supervision
-        sizes = [cell.n_train for cell in result.cells]
-        row: Row = {
-            "name": result.name,
-            "kind": result.method.kind,
-            "folds": len(result.errors),
-            f"training_{unit}": float(np.mean(sizes)) if sizes else None,
-        }
+        row: Row = {"name": result.name, "kind": result.method.kind, "folds": len(result.errors)}
+        if len(result.n_neighbors):
+            row["n_neighbors"] = result.n_neighbors.tolist()
         for number, measure in enumerate(self.measures):
             if measure.of == "classes" and self.labels is not None:
                 loss = known_mean(measure.losses(ClassifiedRows(self.labels, result.wrong)))
@@ -288,46 +321,27 @@ class Comparison(ResultsTable[MethodResult]):
         for compared in self.goals.values():
             measure, gain = compared.measure.name, compared.gains.get(result.name)
             figures = (None,) * 4 if gain is None else astuple(gain)
-            row |= {
-                f"{measure}_mark": compared.mark(result),
-                f"{measure}_p_value": compared.p_values.get(result.name),
-                **{f"{measure}_{name}": x for name, x in zip(GAIN_NAMES, figures, strict=True)},
-            }
-        row |= {
-            "complete": result.complete,
-            "tried_on": _tried_on(result),
-            "stopped_early": result.stopped_early,
-            "reference": None,
-        }
-        references = {goal.reference.name: goal.reference for goal in self.goals.values()}
-        beside = [pair[1] for r in references.values() if (pair := paired(result, r)) is not None]
-        if not result.complete and result.method.kind != "baseline":
-            row["reference"] = [self._figures(reference) for reference in beside]
+            row[f"{measure}_mark"] = compared.mark(result)
+            row |= {f"{measure}_{name}": x for name, x in zip(GAIN_NAMES, figures, strict=True)}
         return row
 
     @property
+    def _votes(self) -> bool:
+        """Whether each method has its own number of neighbours."""
+        return self.n_judgements is None and self.n_neighbors == "auto"
+
+    @property
     def _headings(self) -> list[str]:
-        return [*(measure.heading for measure in self.measures), "fit s"]
+        return [*(measure.heading for measure in self.measures), *["k"] * self._votes, "fit s"]
 
     def _groups(self) -> dict[str, list[list[str]]]:
-        """Rows by what the methods were tried on: all folds first, then less and less.
-
-        A group with part of the data begins with the baseline on the same rows.
-        """
-        groups: dict[str, list[Row]] = {}
-        for result in sorted(self.results, key=lambda r: (r.complete, *r.extent[1:]), reverse=True):
-            row = self._row(result)
-            group = groups.setdefault("" if result.complete else row["tried_on"], [])
-            names = {other["name"] for other in group}
-            group += [r for r in row["reference"] or [] if r["name"] not in names]
-            group.append(row)
-        if rows := self.reference_rows:
-            groups[NO_METRIC] = rows
-        return {data: list(map(self._cells, rows)) for data, rows in groups.items()}
+        """Metrics and distances first, then what is none."""
+        groups = {"": self.rows(), NO_METRIC: self.reference_rows}
+        return {name: list(map(self._cells, rows)) for name, rows in groups.items() if rows}
 
     def _cells(self, row: Row) -> list[str]:
         """Return a row as strings; marks have a place of their own, so that figures are aligned."""
-        cells = [row["name"] + (f" {EARLY}" if row.get("stopped_early") else "")]
+        cells = [row["name"]]
         for number, measure in enumerate(self.measures):
             value = row[measure.name]
             text = "" if value is None or np.isnan(value) else measure.number(value)
@@ -335,6 +349,9 @@ class Comparison(ResultsTable[MethodResult]):
                 text += f" ± {measure.number(row[f'{measure.name}_std'])}"
             mark = f" {row.get(f'{measure.name}_mark') or ' '}" if measure.goal else ""
             cells.append(f"{text}{mark}")
+        if self._votes:
+            votes = row.get("n_neighbors")
+            cells.append(f"{np.median(votes):.0f}" if votes else "")
         seconds = row["fit_seconds"]
         return [*cells, "" if seconds is None else f"{seconds:.2f}"]
 
@@ -344,7 +361,6 @@ class Comparison(ResultsTable[MethodResult]):
 
     def to_dict(self) -> Row:
         """Return everything as plain numbers and strings, ready for JSON."""
-        winners = {goal: compared.winner for goal, compared in self.goals.items()}
         number = "n_neighbors" if self.n_judgements is None else f"n_{next(iter(self.goals))}"
         no_metrics: Row = {}
         if self.supervision == "numbers":
@@ -361,10 +377,9 @@ class Comparison(ResultsTable[MethodResult]):
             number: self.n_neighbors if self.n_judgements is None else self.n_judgements,
             **({} if self.split == "rows" else {"split": self.split}),
             **({} if self.n_groups is None else {"n_groups": self.n_groups}),
-            "winner": {goal: w and w.name for goal, w in winners.items()},
             "verdict": self.verdicts,
             **{goal: compared.verdict.to_dict() for goal, compared in self.goals.items()},
-            "incomplete": self.incomplete,
+            "n_sampled": None if self.sample is None else len(self.sample),
             "notes": [note.text for note in self.findings],
             "methods": self.rows(),
             **no_metrics,
@@ -411,38 +426,27 @@ class Comparison(ResultsTable[MethodResult]):
     @property
     def legend(self) -> str:
         """What the marks mean."""
-        references = {described(goal.reference) for goal in self.goals.values()}
-        reference = " and ".join(
-            f"{described(goal.reference)} by {goal.measure.label}" for goal in self.goals.values()
-        )
-        if len(references) == 1:
-            reference = references.pop()
-        significant = "+ significantly better, - significantly worse"
-        return f"{significant} than {reference} (p < 0.05, Holm-adjusted)."
+        by_goal = {g.measure.label: described(g.reference.name) for g in self.goals.values()}
+        reference = " and ".join(f"{name} by {label}" for label, name in by_goal.items())
+        if len(set(by_goal.values())) == 1:
+            reference = next(iter(by_goal.values()))
+        return f"+ clearly better, - clearly worse than {reference} (95 % probability)."
 
     @property
     def notes(self) -> list[str]:
-        """Which methods were left out for other reasons than time, and why; early stops."""
-        early = any(result.stopped_early for result in self.results)
+        """Which methods were left out, and why."""
         left_out: dict[str, list[str]] = {}
         for result in self.left_out:
-            if result.name not in self.not_tried:
-                left_out.setdefault(result.note, []).append(result.name)
-        # Classifiers that learn from a sample of the rows of a fold.
-        sampled = {r.name: (r.method.estimator.max_rows, r.cells) for r in self.classifiers}
+            left_out.setdefault(result.note, []).append(result.name)
+        most = {r.name: r.method.estimator.max_rows for r in self.classifiers}
+        n = self.n_rows if self.sample is None else len(self.sample)
         return [
             *([self.note] if self.note else []),
-            *([f"{EARLY} fit stopped early, not tested."] * early),
             *(f"Left out: {', '.join(names)} ({why})." for why, names in left_out.items()),
             *(
-                f"{result.name.capitalize()} was tested on {result.partial}."
-                for result in self.classifiers
-                if result.partial
-            ),
-            *(
-                f"{name.capitalize()} learns from {limit} of {max(c.n_train for c in cells)} rows."
-                for name, (limit, cells) in sampled.items()
-                if any(cell.n_train > limit for cell in cells)
+                f"{name.capitalize()} learns from at most {limit} rows."
+                for name, limit in most.items()
+                if n > limit
             ),
         ]
 
@@ -453,8 +457,3 @@ class Comparison(ResultsTable[MethodResult]):
         )
         title = f"{self.measures[0].label}: the share {what}"
         return fragment(title, self.verdicts, bars(losses)) + self.to_html(verdict=False)
-
-
-def _tried_on(result: MethodResult) -> str:
-    """Return what a method was tried on, in words."""
-    return result.partial or "all folds"

@@ -1,12 +1,47 @@
-"""The verdict of a comparison: which method to use for a goal, how much it gains, and how sure."""
+"""How much better methods are than a baseline, how sure that is, and what category that makes.
+
+One statistic serves every comparison, of methods, searches and versions: the expected gain, its
+interval, and the probability that it makes a practical difference. `categorise` is the one rule
+that turns probabilities into categories; `verdict_wording` has the sentences.
+
+The gain of a method is the mean over rows of the reference's loss minus the method's loss: of its
+errors, of 1 - average precision, of wrong judgements, or of 1 - nDCG. With n rows, an observed gain
+g of variance s^2 over the rows, and the reference's loss l,
+
+    g ~ N(theta, v),                            v = c s^2 / n + 1 / n^2
+    theta ~ N(tau l / 2, (tau l)^2),            tau unknown, one of a few values
+
+- c allows for what rows share (`evaluate.measures`). Errors are nearly independent, as are searches
+  among documents; rankings are not. For triplets and pairs, which share rows, the first term of v
+  is that of `evaluate.overlap`, and n is the number of anchors or connected groups. If rows are in
+  groups, or classes were not learned from, each of these counts like a row.
+- 1 / n^2 is the variance of one more row on which the methods differ: few such rows tell little.
+- tau says how much there is to gain in these data. It is the same for all methods, and this is
+  what keeps the best of many from being overrated: where little can be gained, some methods still
+  seem better by chance, but all by about as much as noise allows. Methods that seem worse do not
+  count, as a bad method says nothing about what can be gained. Methods that seem better are alike,
+  as they learn from the same rows: together they count as at most `_INDEPENDENT_METHODS`.
+
+The posterior of theta is a mixture of normal distributions. A gain is real if it is larger than
+what makes a practical difference (`smallest_gain`). `benchmarks/results/claims.jsonl` and
+`benchmarks/results/search_calibration.jsonl` have how often gains of a stated probability are real.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from nearfar.typing import Json
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, softmax
+
+from nearfar.comparison.scoring import known_mean
+from nearfar.evaluate.intervals import CONFIDENCE
+from nearfar.evaluate.overlap import OverlappingJudgements
+from nearfar.typing import Json, Vector
 
 Outcome = Literal["better", "same", "cannot tell", "worse"]
 
@@ -25,27 +60,24 @@ class Category(StrEnum):
     CANNOT_TELL = "too few rows to tell"
     SAME = "no difference that matters"
     WORSE = "worse"
-    NOT_TESTED = "not tested"
+    USELESS = "no better than a guess"
     NOTHING = "nothing to compare"
 
-    def text(self, cases: str = "rows", *, recommended: bool = False, complete: bool = True) -> str:
-        """Return the words for a method, which may be recommended, or not completely tried.
-
-        `cases` is what was tested: rows, triplets, pairs or searches.
+    def text(self, cases: str = "rows") -> str:
+        """Return the words for what was tested: rows, triplets, pairs or searches.
 
         Examples
         --------
         >>> from nearfar.comparison.verdict import Category
         >>> Category.CANNOT_TELL.text("searches")
         'too few searches to tell'
-        >>> Category.CANNOT_TELL.text(recommended=True)
-        'possibly better'
         """
-        if recommended and self is Category.CANNOT_TELL:
-            return "possibly better"
-        if not complete and self in (Category.CANNOT_TELL, Category.SAME):
-            return "too little was tried to tell"
         return self.value.replace("rows", cases)
+
+    @property
+    def helps(self) -> bool:
+        """Whether the method is clearly or probably better."""
+        return self in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
 
     # Shown as its words, also within a verdict.
     __repr__ = str.__repr__
@@ -58,15 +90,17 @@ class Verdict:
     Attributes
     ----------
     recommended : str or None
-        The method to use: `method` or `reference`; None if no other method was tried.
+        The method to use: `method` or `reference`; None if no other method was tried, or if the
+        best is no better than a guess.
     method : str or None
         The best guess; None if no other method was tried.
     reference : str
         The baseline that it is compared with.
     category : Category
         "clearly better" (at least 95 % sure), "probably better" (at least 75 % sure), "no
-        difference that matters" (at most 25 % sure, or worse when tried), "too few rows to tell"
-        (in between), or "nothing to compare"; of searches also "worse" (at least 95 % sure).
+        difference that matters" (at most 25 % sure, or not better when tried), "too few rows to
+        tell" (in between), "worse" (at least 95 % sure), "no better than a guess" (than the
+        largest class, or the mean), or "nothing to compare".
     gain, low, high : float
         Expected gain over the reference and its 90 % interval, by the measure of the goal.
     probability : float
@@ -88,7 +122,7 @@ class Verdict:
     @property
     def helps(self) -> bool:
         """Whether the method is clearly or probably better."""
-        return self.category in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
+        return self.category.helps
 
     @property
     def outcome(self) -> Outcome:
@@ -107,20 +141,20 @@ class Verdict:
         return self.headline
 
 
-def categorise_change(
+def categorise(
     rise: float,
     probability: float,
-    harm: float,
+    harm: float = 0.0,
     harm_of_unseen: float = 0.0,
     *,
     open_ended: bool = False,
 ) -> Category:
-    """Return what a change means, where a loss is sure or not, too.
+    """Return what a difference means.
 
     Parameters
     ----------
     rise : float
-        How much the measure rose.
+        How much better the measure was when tried.
     probability, harm : float
         That the change makes a practical difference for the better, and for the worse.
     harm_of_unseen : float, default=0.0
@@ -131,50 +165,175 @@ def categorise_change(
 
     Examples
     --------
-    >>> from nearfar.comparison.verdict import categorise_change
-    >>> categorise_change(0.1, 0.97, 0.0), categorise_change(-0.1, 0.0, 0.97)
-    ('clearly better', 'worse')
-    >>> categorise_change(0.1, 0.97, 0.0, harm_of_unseen=0.8)
-    'too few rows to tell'
-    >>> categorise_change(-0.001, 0.2, 0.3, open_ended=True)
+    >>> from nearfar.comparison.verdict import categorise
+    >>> categorise(0.1, 0.97), categorise(0.1, 0.6), categorise(-0.1, 0.0, 0.97)
+    ('clearly better', 'too few rows to tell', 'worse')
+    >>> categorise(0.1, 0.97, harm_of_unseen=0.8)
     'too few rows to tell'
     """
-    worse, same = rise < 0 and harm >= CLEAR, Category.SAME
-    if open_ended:
-        same = Category.CANNOT_TELL
-    if rise <= 0 and not worse:
-        return same
-    category = categorise(probability, worse=worse)
-    category = same if category is Category.SAME else category
+    same = Category.CANNOT_TELL if open_ended else Category.SAME
+    if rise <= 0:
+        return Category.WORSE if rise < 0 and harm >= CLEAR else same
     if harm_of_unseen >= CLEAR:
         return Category.WORSE
-    better = category in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
-    return Category.CANNOT_TELL if better and harm_of_unseen >= PROBABLE else category
+    if probability >= PROBABLE and harm_of_unseen < PROBABLE:
+        return Category.CLEARLY_BETTER if probability >= CLEAR else Category.PROBABLY_BETTER
+    return Category.CANNOT_TELL if probability > 1 - PROBABLE else same
 
 
-def categorise(probability: float, *, promising: bool = True, worse: bool = False) -> Category:
-    """Return what a difference means.
+SMALLEST_GAIN, SMALLEST_RELATIVE_GAIN = 0.005, 0.05
+"""A gain makes a practical difference if it is at least one of these, the second as a share of the
+reference's loss: half a point, or one error in twenty where there are few."""
 
-    Parameters
+PRIOR_MEAN = 0.5
+"""Mean of theta in units of tau l: most methods that people compare gain something."""
+
+# tau if there is nothing to gain: far below what makes a practical difference, but not 0, so that
+# the posterior has a density.
+_NO_SPREAD = 0.001
+# Before the data are seen: in one table of ten, nothing that is tried helps.
+_PROBABILITY_OF_NO_SPREAD = 0.1
+# More would take the agreement of methods that learn from the same rows for evidence.
+_INDEPENDENT_METHODS = 3
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much smaller the loss of a method is than that of the reference.
+
+    Attributes
     ----------
+    gain : float
+        Expected gain; usually smaller than the observed one.
+    low, high : float
+        90 % interval.
     probability : float
-        That a method is better.
-    promising : bool
-        Whether it was not worse when it was tried.
-    worse : bool
-        Whether it is surely worse.
+        Probability that the gain makes a practical difference.
+    """
+
+    gain: float
+    low: float
+    high: float
+    probability: float
+
+    def at_most(self, size: float) -> bool:
+        """Whether the interval has no gain and no loss that is larger."""
+        return -size <= self.low and self.high <= size
+
+
+def smallest_gain(loss: float) -> float:
+    """Return the smallest gain over a loss that makes a practical difference.
 
     Examples
     --------
-    >>> from nearfar.comparison.verdict import categorise
-    >>> categorise(0.96), categorise(0.6), categorise(0.01, worse=True)
-    ('clearly better', 'too few rows to tell', 'worse')
+    >>> from nearfar.comparison.verdict import smallest_gain
+    >>> smallest_gain(0.2), smallest_gain(0.02)
+    (0.005, 0.001)
     """
-    if worse:
-        return Category.WORSE
-    if probability >= CLEAR:
-        return Category.CLEARLY_BETTER
-    if probability >= PROBABLE:
-        return Category.PROBABLY_BETTER
-    possible = promising and probability > 1 - PROBABLE
-    return Category.CANNOT_TELL if possible else Category.SAME
+    return min(SMALLEST_GAIN, SMALLEST_RELATIVE_GAIN * loss)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A gain that was observed.
+
+    Attributes
+    ----------
+    gain : float
+    variance : float
+        Of the gain.
+    n : int
+        Number of rows or groups that it comes from.
+    """
+
+    gain: float
+    variance: float
+    n: int
+
+
+def observe_rows(difference: Vector, noise: float) -> Observed:
+    """Return the mean of a difference by row, and its variance; nan for rows not tested.
+
+    `noise` is c: the variance relative to that of independent rows.
+    """
+    tested = difference[~np.isnan(difference)]
+    n = max(len(tested), 1)
+    gain, spread = (float(tested.mean()), float(tested.var())) if len(tested) else (0.0, 0.0)
+    return Observed(gain, noise * spread / n + 1 / n**2, n)
+
+
+def observe_judgements(difference: Vector, overlap: OverlappingJudgements) -> Observed:
+    """Return the mean of a difference by judgement, and its variance; few groups tell little."""
+    n = max(overlap.n_groups(difference), 1)
+    gain = float(np.nan_to_num(known_mean(difference)))
+    return Observed(gain, overlap.variance(difference) + 1 / n**2, n)
+
+
+def expected_gains(
+    observed: Sequence[Observed],
+    loss: float,
+    spreads: Sequence[float],
+    *,
+    prior_mean: float = PRIOR_MEAN,
+) -> list[Gain]:
+    """Estimate the gains of several methods over the same reference.
+
+    Parameters
+    ----------
+    observed : sequence of Observed
+        For each method, how much smaller its loss was than that of the reference.
+    loss : float
+        Mean loss of the reference.
+    spreads : sequence of float
+        Values of tau if there is something to gain, all with the same probability.
+    prior_mean : float, default=0.5
+        Mean of theta in units of tau l. It is 0 if neither side is expected to be better.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.comparison.verdict import expected_gains, observe_rows
+    >>> better = observe_rows(np.repeat([1.0, -1.0, 0.0], [12, 2, 86]), 1.25)
+    >>> alone = expected_gains([better], 0.2, (0.15, 0.3, 0.6))[0]
+    >>> round(alone.gain, 3), round(alone.probability, 2)
+    (0.075, 0.96)
+    >>> same = observe_rows(np.repeat([1.0, -1.0, 0.0], [5, 4, 91]), 1.25)
+    >>> beside = expected_gains([better] + 9 * [same], 0.2, (0.15, 0.3, 0.6))[0]
+    >>> round(beside.gain, 3), round(beside.probability, 2)
+    (0.042, 0.73)
+    """
+    g = np.array([each.gain for each in observed])
+    v = np.array([each.variance for each in observed])
+    loss = max(loss, 1 / max((each.n for each in observed), default=1))
+    tau = loss * np.array([_NO_SPREAD, *spreads])[:, None]
+    # Probabilities of the values of tau, given the gains of methods that seem better.
+    one = (1 - _PROBABILITY_OF_NO_SPREAD) / len(spreads)
+    prior = np.log([_PROBABILITY_OF_NO_SPREAD, *[one] * len(spreads)])
+    weights, better = np.exp(prior), g > 0
+    if better.any():
+        total = tau**2 + v[better]
+        surprise = (g[better] - prior_mean * tau) ** 2 / total
+        likelihood = -0.5 * (np.log(total) + surprise).sum(axis=1)
+        counted = min(1.0, _INDEPENDENT_METHODS / int(better.sum()))
+        weights = np.asarray(softmax(prior + counted * likelihood))
+    means = (g * tau**2 + prior_mean * tau * v) / (tau**2 + v)
+    stds = tau * np.sqrt(v / (tau**2 + v))
+    smallest = smallest_gain(loss)
+    return [
+        _summary(weights, mean, std, smallest) for mean, std in zip(means.T, stds.T, strict=True)
+    ]
+
+
+def _summary(weights: Vector, means: Vector, stds: Vector, smallest: float) -> Gain:
+    """Return the mean, the interval and the upper tail of a mixture of normal distributions."""
+
+    def cdf(x: float) -> float:
+        return float(weights @ ndtr((x - means) / stds))
+
+    def quantile(share: float) -> float:
+        reach = 10 * float(stds.max())
+        low, high = float(means.min()) - reach, float(means.max()) + reach
+        return float(brentq(lambda x: cdf(x) - share, low, high, xtol=reach * 1e-9))
+
+    tail = (1 - CONFIDENCE) / 2
+    return Gain(float(weights @ means), quantile(tail), quantile(1 - tail), 1 - cdf(smallest))

@@ -1,30 +1,24 @@
 """The sentences of verdicts: on metrics, on searches, and in reports.
 
-Every sentence that says whether something helps is here. `Wording` has those on metrics,
-`search_headline` those on searches and new versions; reports have shorter ones beside their two
-numbers.
+Every sentence that says whether something helps is here. Those on metrics have at most 25 words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED
-from nearfar.comparison.gains import Gain
-from nearfar.comparison.method_results import MethodResult, paired
-from nearfar.comparison.verdict import Category
-from nearfar.evaluate.class_errors import ClassError, LargestClass
+from nearfar.comparison.verdict import Category, Gain
+from nearfar.evaluate.class_errors import ClassError
 from nearfar.evaluate.measures import NDCG, Measure
 from nearfar.runtime.option_names import option
 
 SHRUNK = "after shrinkage"
 """Why an expected gain is not the difference of the figures beside it."""
 # Names in a sentence; more make it too long to read.
-_MOST_METHODS, _MOST_CLASSES = 8, 6
+_MOST_CLASSES = 6
 # Probabilities beyond this would be rounded to 100 % or to 0 %.
 _ALMOST_SURE = 0.995
-_TIE = "a tie, which goes to the simpler method"
 _BASELINES = {
     UNSCALED: "Euclidean distance on unscaled rows",
     STANDARDISED: "Euclidean distance",
@@ -33,18 +27,7 @@ _BASELINES = {
 _REPORTED = {
     Category.CLEARLY_BETTER: "{method} improves on {reference}.",
     Category.PROBABLY_BETTER: "{method} probably improves on {reference}.",
-    Category.CANNOT_TELL: "{method} may improve on {reference}.",
-    Category.SAME: "{method} does not improve on {reference}.",
-    Category.WORSE: "{method} does worse than {reference}.",
-    Category.NOT_TESTED: "{method} had too little time to be compared with {reference}.",
-}
-# Other sentences if the method is recommended.
-_REPORTED_USE = {
-    Category.CANNOT_TELL: "Use {method}: it may improve on {reference}.",
-}
-# Other sentences if the reference is recommended.
-_REPORTED_KEEP = {
-    Category.CANNOT_TELL: "Keep {reference}: a tie with {method}.",
+    Category.CANNOT_TELL: "Keep {reference}: there is no clear difference to {method}.",
     Category.SAME: "Keep {reference}: {method} does not improve on it.",
     Category.WORSE: "Keep {reference}: {method} does worse.",
 }
@@ -58,115 +41,66 @@ _REPORTED_SEARCH = {
 }
 
 
-@dataclass(frozen=True)
-class Wording:
-    """Words for results by one measure.
+def verdict_text(
+    category: Category,
+    measure: Measure,
+    gain: Gain,
+    *,
+    reference: tuple[str, str],
+    method: tuple[str, str],
+    guess: str = "",
+) -> str:
+    """Say which method to use for a goal, and how sure that is.
 
-    Attributes
+    Parameters
     ----------
+    category : Category
     measure : Measure
-    reference : MethodResult
-        The baseline that methods are compared with.
-    cases : str
-        What was tested: rows, groups, classes, triplets or pairs.
-    """
-
-    measure: Measure
-    reference: MethodResult
-    cases: str = "rows"
-
-    def verdict(
-        self, chosen: MethodResult, category: Category, gain: Gain, *, recommended: bool
-    ) -> str:
-        """Say whether to use a method or the reference, and how sure that is."""
-        reference, result = paired(self.reference, chosen) or (self.reference, chosen)
-        baseline, before = described(reference), self._figure(reference)
-        after, on = self._figure(result), _on(result)
-        label, sure = self.measure.label, probability_text(gain.probability)
-        doubt = f"Too few {self.cases}" if result.complete else "Too little was tried"
-        expected = self.measure.write_gain(gain.gain, gain.low, gain.high)
-        instead = f"{label} {after} instead of {before} with {baseline}{on}"
-        if recommended and category is Category.CANNOT_TELL:
-            return (
-                f"Use {chosen.name}: {instead}. {doubt} to be sure ({sure} probability that it is "
-                f"better). Expected gain {expected} {SHRUNK}."
-            )
-        if recommended:
-            return (
-                f"Use {chosen.name}: {instead} ({category}: {sure}). "
-                f"Expected gain {expected} {SHRUNK}."
-            )
-        keep, there = f"Keep {baseline}: {label} {before}{on}", " there" if on else ""
-        if category is Category.CANNOT_TELL:
-            return (
-                f"{keep}. A tie with the best other method, {chosen.name}: {after}{there}. "
-                f"{doubt} to tell them apart ({sure} probability that it is better)."
-            )
-        return (
-            f"{keep}. No other method that was tried makes a difference that matters; the best, "
-            f"{chosen.name}, has {after}{there} ({sure} probability that it is better)."
-        )
-
-    def untried(self) -> str:
-        """Say that there is nothing to compare."""
-        return (
-            f"No other method was tried: {self.measure.label} {self._figure(self.reference)} with "
-            f"{described(self.reference)}{_on(self.reference)}."
-        )
-
-    def beside(self, chosen: MethodResult, other: MethodResult, manner: str) -> str:
-        """Say how another method does, where both were tried.
-
-        `manner` is "tie", "may do as well", "less tried" if it is better where both were tried, or
-        empty if it is worse.
-        """
-        pair = paired(chosen, other)
-        if pair is None:
-            return ""
-        one, two = (self._figure(result) for result in pair)
-        name = other.name[0].upper() + other.name[1:]
-        if pair[0].cells != chosen.cells:
-            why = {"tie": f": {_TIE}", "less tried": f", but {other.name} was tried on less"}
-            more = why.get(manner, "")
-            return f" On {pair[1].partial}, {other.name} has {two} and {chosen.name} {one}{more}."
-        if manner == "less tried":
-            return f" {name} has {two}, but was tried on less."
-        losses = [result.loss(self.measure.name) for result in pair]
-        if manner == "tie" and one != two and losses[1] < losses[0]:
-            return f" {name} has {two}, too small a difference to count: {_TIE}."
-        if manner == "tie":
-            return f" {name} does as well ({two}): {_TIE}."
-        if manner:
-            return f" {name} {manner} ({two})."
-        kind = "plain method" if other.method.kind == "plain" else "learner"
-        return f" The best {kind}, {other.name}, has {two}."
-
-    def without_file(self, used: MethodResult, other: MethodResult) -> str:
-        """Say that a distance which is not a metric does better than what is recommended."""
-        pair = paired(used, other)
-        if pair is None:
-            return ""
-        return (
-            f" {other.name[0].upper()}{other.name[1:]} has {self._figure(pair[1])}{_on(pair[1])}, "
-            "but is not a linear map, "
-            "and cannot be written as a metric."
-        )
-
-    def _figure(self, result: MethodResult) -> str:
-        return self.measure.write(self.measure.value(result.loss(self.measure.name)))
-
-
-def described(reference: MethodResult) -> str:
-    """Return a phrase for one of the baselines.
+    gain : Gain
+        Of the method over the reference.
+    reference, method : (str, str)
+        Names and figures.
+    guess : str, optional
+        What the method is no better than.
 
     Examples
     --------
-    >>> from nearfar.comparison import MethodResult, default_methods
-    >>> from nearfar.comparison.verdict_wording import described
-    >>> [described(MethodResult(method)) for method in default_methods([])[:3]]
-    ['Euclidean distance on unscaled rows', 'Euclidean distance', 'cosine distance']
+    >>> from nearfar.comparison.verdict import Category, Gain
+    >>> from nearfar.comparison.verdict_wording import verdict_text
+    >>> from nearfar.evaluate.measures import ERROR
+    >>> names = {"reference": ("cosine", "9.0 %"), "method": ("LDA", "8.8 %")}
+    >>> verdict_text(Category.NOTHING, ERROR, Gain(0.001, -0.01, 0.012, 0.2), **names)
+    'No other method was tried: error 9.0 % with cosine distance.'
     """
-    return _BASELINES.get(reference.name, reference.name)
+    baseline, before = described(reference[0]), reference[1]
+    (name, after), label = method, measure.label
+    likely = probability_text(gain.probability)
+    if category is Category.NOTHING:
+        return f"No other method was tried: {label} {before} with {baseline}."
+    if category is Category.USELESS:
+        return f"No method is better than {guess}: {label} {after} with {described(name)}."
+    if not category.helps:
+        return (
+            f"No clear difference: keep {baseline} ({label} {before}); the best other method, "
+            f"{name}, has {after} ({likely} likely to help)."
+        )
+    expected = measure.write_gain(gain.gain, gain.low, gain.high)
+    return (
+        f"Use {name}: {label} {after} instead of {before} with {baseline} "
+        f"({category}: {likely} sure). Expected gain {expected} {SHRUNK}."
+    )
+
+
+def described(name: str) -> str:
+    """Return a phrase for one of the baselines, and the name of another method.
+
+    Examples
+    --------
+    >>> from nearfar.comparison.verdict_wording import described
+    >>> described("Euclidean (unscaled)"), described("LDA")
+    ('Euclidean distance on unscaled rows', 'LDA')
+    """
+    return _BASELINES.get(name, name)
 
 
 def probability_text(probability: float) -> str:
@@ -194,82 +128,22 @@ def use_in_words(measure: Measure, n_neighbors: int | str) -> str:
     'classification with 3 neighbours'
     """
     votes = "1 neighbour" if n_neighbors == 1 else f"{n_neighbors} neighbours"
-    votes = "nearest neighbours" if n_neighbors == "auto" else votes
+    if n_neighbors == "auto":
+        return measure.use.removesuffix(" with {neighbours}")
     return measure.use.format(neighbours=votes)
 
 
-def _on(result: MethodResult) -> str:
-    """Return a phrase for what a result was measured on, if not on all folds."""
-    return f", measured on {result.partial}" if result.partial else ""
-
-
-def short_of_time(
-    names: Sequence[str], partly: Mapping[str, str], not_tried: Sequence[str], remedy: str = ""
-) -> str:
-    """Say which methods were not tried, or only partly.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Methods that were tried.
-    partly : mapping of str to str
-        Those that did not finish, and what they were tried on.
-    not_tried : sequence of str
-        Methods that there was no time for.
-    remedy : str, optional
-        What to do about it.
+def sampled_text(n_rows: int, of: int, unit: str) -> str:
+    """Say that a sample was compared.
 
     Examples
     --------
-    >>> from nearfar.comparison.verdict_wording import short_of_time
-    >>> short_of_time(["cosine", "RCA"], {"RCA": "1 of 5 folds"}, ["NCA"])
-    'Not tried for lack of time: NCA. Only partly tried for lack of time: RCA (1 of 5 folds).'
+    >>> from nearfar.comparison.verdict_wording import sampled_text
+    >>> sampled_text(800, 20000, "rows")
+    'There was time for 800 of 20000 rows, the same for all methods; increase budget for more.'
     """
-    sentences = []
-    if not_tried:
-        sentences.append(f"Not tried for lack of time: {_some(not_tried)}.")
-    by_data: dict[str, list[str]] = {}
-    for name, data in partly.items():
-        by_data.setdefault(data, []).append(name)
-    if len(by_data) == 1 and set(names) <= partly.keys():
-        which = "others" if not_tried else "methods"
-        sentences.append(f"All {which} were tried on {next(iter(by_data))} only, for lack of time.")
-    elif by_data:
-        groups = "; ".join(f"{_some(group)} ({data})" for data, group in by_data.items())
-        sentences.append(f"Only partly tried for lack of time: {groups}.")
-    if remedy:
-        sentences.append(f"{remedy}.")
-    return " ".join(sentences)
-
-
-def _some(names: Sequence[str]) -> str:
-    """Return the first names, and how many there are beside them."""
-    more = len(names) - _MOST_METHODS
-    return ", ".join(names[:_MOST_METHODS]) + (f" and {more} more" if more > 0 else "")
-
-
-def useless_text(used: MethodResult, largest: LargestClass) -> str:
-    """Say that a method is no better than a guess, whatever it improves on."""
-    return (
-        f"{used.name} is no better than always naming the largest class, {largest.name}: "
-        f"{100 * used.error:.1f} % error instead of {100 * largest.error:.1f} %."
-    )
-
-
-def classifier_text(
-    measure: Measure, best: MethodResult, used: MethodResult, probability: float
-) -> str:
-    """Say that a classifier, or a regression, errs less than the method to use."""
-    name = best.name[0].upper() + best.name[1:]
-    one, two = (measure.write(measure.value(each.error)) for each in (best, used))
-    of, what = (
-        (f"{measure.label} ", "number") if "numbers" in measure.supervision else ("", "class")
-    )
-    return (
-        f"{name} errs less: {of}{one}, and {two} with "
-        f"{used.name} ({Category.CLEARLY_BETTER}: {probability_text(probability)}). If only the "
-        f"{what} is wanted, use that; it has no neighbours to show."
-    )
+    remedy = f"increase {option('budget')} for more"
+    return f"There was time for {n_rows} of {of} {unit}, the same for all methods; {remedy}."
 
 
 def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -> str:
@@ -280,11 +154,9 @@ def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -
     >>> from nearfar.evaluate.class_errors import ClassError
     >>> from nearfar.comparison.verdict_wording import hardly_found_text
     >>> hardly_found_text("LDA", [ClassError("tin", 30, 1.0), ClassError("gold", 12, 0.0)], 7)
-    'LDA hardly ever finds 2 of 7 classes: tin (1 of 30 rows found), gold (0 of 12).'
+    'LDA hardly ever finds 2 of 7 classes: tin (1 of 30 rows found), gold (0 of 12 rows found).'
     """
-    first, *others = lost
-    names = [f"{first.name} ({first.n_found:.0f} of {first.n_rows} rows found)"]
-    names += [f"{o.name} ({o.n_found:.0f} of {o.n_rows})" for o in others[: _MOST_CLASSES - 1]]
+    names = [f"{c.name} ({c.n_found:.0f} of {c.n_rows} rows found)" for c in lost[:_MOST_CLASSES]]
     more = f" and {len(lost) - _MOST_CLASSES} more" if len(lost) > _MOST_CLASSES else ""
     return (
         f"{method} hardly ever finds {len(lost)} of {n_classes} classes: {', '.join(names)}{more}."
@@ -363,17 +235,14 @@ def search_headline(
 
 
 def reported_sentence(
-    category: Category, method: str, reference: MethodResult, recommended: str | None
+    category: Category, method: str, reference: str, recommended: str | None
 ) -> str:
     """Say in a report what follows for its method, and what the comparison recommends instead."""
-    sentences = _REPORTED
-    if recommended == method:
-        sentences = _REPORTED | _REPORTED_USE
-    elif recommended == reference.name:
-        sentences = _REPORTED | _REPORTED_KEEP
-    sentence = sentences[category].format(method=method, reference=described(reference))
-    if recommended in (None, method, reference.name):
+    sentence = _REPORTED[category].format(method=method, reference=described(reference))
+    if recommended in (None, method, reference):
         return sentence
+    if not category.helps:
+        sentence = f"{method} does not improve on {described(reference)}."
     return f"{sentence} The comparison recommends {recommended}."
 
 

@@ -6,7 +6,7 @@ it has drawn to their classes. Votes on rows that took no part tell how far to t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -114,23 +114,6 @@ def class_shares(codes: Ints, n_classes: int) -> NDArray[np.float64]:
     places = np.arange(n_rows)[:, None] * n_classes + codes
     counts = np.bincount(places.ravel(), minlength=n_rows * n_classes)
     return counts.reshape(n_rows, n_classes) / n_neighbors
-
-
-def by_halves(votes: Array, actual: Array, *, numbers: bool = False) -> Iterator[tuple[slice, int]]:
-    """Yield two halves of some rows, and how many neighbours are best for the other half.
-
-    So errors of a chosen number are those on rows that did not choose it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.evaluate.neighbor_votes import by_halves
-    >>> list(by_halves(np.array([[1, 0, 0, 0, 0]] * 9), np.zeros(9, int)))
-    [(slice(0, None, 2), 5), (slice(1, None, 2), 5)]
-    """
-    halves = slice(0, None, 2), slice(1, None, 2)
-    for own, other in (halves, halves[::-1]):
-        yield own, best_number([(votes[other], actual[other])], numbers=numbers)
 
 
 def chosen_shares(votes: Ints, actual: Ints, n_classes: int) -> tuple[int, NDArray[np.float64]]:

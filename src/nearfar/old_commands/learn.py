@@ -11,7 +11,6 @@ import typer
 from nearfar.old_commands import options
 from nearfar.old_commands.terminal import (
     NOT_HELPFUL,
-    UNDECIDED,
     bars,
     command,
     command_line,
@@ -45,7 +44,7 @@ def learn(
         bool,
         typer.Option(
             "--only-if-significant",
-            help="Write a metric only if it is significantly better than the baseline.",
+            help="Write a metric only if it is clearly better than the baseline (95 % sure).",
         ),
     ] = False,
     comparison: Annotated[bool, typer.Option(help="Cross-validate beside plain methods.")] = True,
@@ -88,4 +87,4 @@ def learn(
         learned.other_call = command_line(context, None, {"method": name_of(other), **changes})
     show_result(learned, json=json)
     if learned.path is None:
-        raise typer.Exit(UNDECIDED if learned.undecided else NOT_HELPFUL)
+        raise typer.Exit(NOT_HELPFUL)

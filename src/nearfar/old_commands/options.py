@@ -191,7 +191,7 @@ class CrossValidation:
     folds: Folds = 5
     neighbors: Annotated[
         int, typer.Option(min=0, help="Number of neighbours; 0 chooses it for each method.")
-    ] = 3
+    ] = 0
     seed: Seed = 0
     classifiers: Classifiers = True
 

@@ -3,8 +3,8 @@
 `command` wraps every command; `command_line` is the running one as text, to run again.
 
 Exit codes: 0 success; 2 the request cannot be met; 3 no metric is better than Euclidean distance,
-no adapter than untouched vectors, or the new version not than the old one; 4 the time was too short
-to tell, adapting does harm, or the new version is worse; 130 interrupted.
+no adapter than untouched vectors, or the new version not than the old one; 4 adapting does harm, or
+the new version is worse; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from nearfar.runtime.quoting import printable
 
 # What JSON leaves as it is, and terminals may obey.
 _NOT_ESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-FAILED, NOT_HELPFUL, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
+FAILED, NOT_HELPFUL, INTERRUPTED = 2, 3, 130
 WORSE = 4
 
 

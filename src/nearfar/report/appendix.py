@@ -11,6 +11,7 @@ import numpy as np
 
 from nearfar import plots
 from nearfar.comparison import Comparison
+from nearfar.comparison.verdict_wording import probability_text
 from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.base import MetricLearner
 from nearfar.plots.canvas import one_axes
@@ -29,7 +30,7 @@ _MAX_CURVE_NEIGHBORS = 30
 
 
 def appendix_section(study: Study) -> Section:
-    """Return what it takes to do the same again, p-values and curves."""
+    """Return what it takes to do the same again, gains and curves."""
     comparison, learner = study.comparison, study.learner
     blocks: list[Block] = []
     if study.command:
@@ -46,7 +47,7 @@ def appendix_section(study: Study) -> Section:
         call = "\n".join([f"{type(learner).__name__}(", *parameters, ")"])
         blocks.append(Code("Parameters", call))
     if comparison is not None:
-        blocks.append(significance_table(study, comparison))
+        blocks.append(gains_table(study, comparison))
     figures = [
         Figure(svg, caption)
         for number, (draw, caption) in enumerate(curves(study))
@@ -66,29 +67,28 @@ def versions() -> str:
     return ", ".join(names)
 
 
-def significance_table(study: Study, comparison: Comparison) -> Table:
-    """Return gains and p-values of all methods, for each goal."""
+def gains_table(study: Study, comparison: Comparison) -> Table:
+    """Return the gains of all methods, for each goal."""
     goals = study.compared_goals
     header = ["method"]
     for goal in goals:
-        name = goal.measure.column
-        header += [f"gain, {name}", f"p, {name}"]
+        header += [f"gain, {goal.measure.column}", "sure"]
     rows = []
     for result in comparison.results:
         row = [result.name]
         for goal in goals:
-            gain, p = goal.gains.get(result.name), goal.p_values.get(result.name)
-            row.append(
-                "" if gain is None else goal.measure.write_gain(gain.gain, gain.low, gain.high)
-            )
-            row.append("" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}")
+            if (gain := goal.gains.get(result.name)) is None:
+                row += ["", ""]
+                continue
+            row.append(goal.measure.write_gain(gain.gain, gain.low, gain.high))
+            row.append(probability_text(gain.probability))
         if any(row[1:]):
             rows.append(row)
     caption = (
-        "Expected gain over the baseline with its 90 % interval, and p-values adjusted for "
-        "the number of methods (Holm)."
+        "Expected gain over the baseline with its 90 % interval, and the probability that it "
+        "makes a practical difference."
     )
-    return Table(header, rows, caption, summary="Expected gains and p-values")
+    return Table(header, rows, caption, summary="Expected gains")
 
 
 def curves(study: Study) -> Iterator[tuple[Callable[[], Axes | AxesGrid], str]]:

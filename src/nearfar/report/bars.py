@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nearfar.comparison import Comparison, GoalComparison, MethodResult
-from nearfar.comparison.method_results import paired
 from nearfar.evaluate.measures import measures_for
 from nearfar.report.blocks import Bar, BarGroup, Bars, Block, Markup, Section, Text
 from nearfar.report.study import Study
 
 # Of a goal, besides those that a reader looks for; all methods are in the table.
 _MAX_BARS = 12
-_ALL_FOLDS = "all folds"
 
 
 def comparison_section(study: Study) -> Section:
@@ -44,9 +40,10 @@ def comparison_section(study: Study) -> Section:
 
 def _bars(study: Study, comparison: Comparison, goal: GoalComparison) -> Bars:
     measure, verdict = goal.measure, goal.verdict
-    groups = list(_groups(study, comparison, goal))
-    ends = [_ends(goal, result)[2] for _, results in groups for result in results]
-    longest = max(ends, default=1.0)
+    always = {study.method, goal.reference.name, verdict.method}
+    ranked = sorted(comparison.results, key=goal.loss)
+    drawn = [r for i, r in enumerate(ranked) if i < _MAX_BARS or r.name in always]
+    longest = max((_ends(goal, result)[2] for result in drawn), default=1.0)
     scale = 100 / (longest or 1.0)
     roles = {
         "recommended": verdict.recommended,
@@ -66,47 +63,18 @@ def _bars(study: Study, comparison: Comparison, goal: GoalComparison) -> Bars:
             ", ".join(role for role, name in roles.items() if name == result.name),
         )
 
-    main = {study.method, verdict.method}
-    drawn = [
-        BarGroup(
-            title if len(groups) > 1 else "",
-            [bar(result) for result in results],
-            folded=number > 0 and main.isdisjoint(result.name for result in results),
-        )
-        for number, (title, results) in enumerate(groups)
-    ]
-    left_out = len(comparison.results) - len({bar.name for group in drawn for bar in group.bars})
+    left_out = len(comparison.results) - len(drawn)
     more = f" {left_out} more methods are in the table." if left_out else ""
     better = "Shorter" if measure.better == "lower" else "Longer"
     caption = (
         f"{better} is better. The lines are 90 % intervals. All methods are tested on the same "
         f"data, so their differences are surer than the lines suggest.{more}"
     )
-    return Bars(f"{measure.title}: {measure.description}", drawn, caption)
-
-
-def _groups(
-    study: Study, comparison: Comparison, goal: GoalComparison
-) -> Iterator[tuple[str, list[MethodResult]]]:
-    """Yield what methods were tried on, most data first, and the best methods, best first.
-
-    The baseline and the method of the report are always among them. A group with part of the data
-    has the baseline on the same data.
-    """
-    groups: dict[str, list[MethodResult]] = {}
-    for result in sorted(comparison.results, key=lambda r: r.extent, reverse=True):
-        group = groups.setdefault(result.partial or _ALL_FOLDS, [])
-        pair = paired(result, goal.reference)
-        if not any(other.name == goal.reference.name for other in group) and pair is not None:
-            group.append(pair[1])
-        if result.name != goal.reference.name:
-            group.append(result)
-    always = {study.method, goal.reference.name, goal.verdict.method}
-    for title, results in groups.items():
-        ranked = sorted(results, key=goal.loss)
-        drawn = [r for i, r in enumerate(ranked) if i < _MAX_BARS or r.name in always]
-        if any(result.name != goal.reference.name for result in drawn):
-            yield title, drawn
+    return Bars(
+        f"{measure.title}: {measure.description}",
+        [BarGroup("", [bar(result) for result in drawn])],
+        caption,
+    )
 
 
 def _ends(goal: GoalComparison, result: MethodResult) -> tuple[float, float, float]:

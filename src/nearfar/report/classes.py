@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
-from nearfar.comparison.method_results import paired
 from nearfar.report.blocks import Block, Matrix, MatrixCell, Section, Table, Text
 from nearfar.report.study import Study
 from nearfar.typing import Array, Ints, Vector
@@ -48,12 +47,8 @@ def _losses(study: Study) -> tuple[Vector, Vector, str]:
     comparison = study.comparison
     before, after = np.full((2, len(study.X)), np.nan)
     if comparison is not None and study.method in comparison:
-        pair = paired(comparison[study.baseline], comparison[study.method])
-        if pair is not None:
-            folds = pair[1].partial or f"all {pair[1].n_folds} folds"
-            rows = slice(None) if comparison.sample is None else comparison.sample
-            before[rows], after[rows] = pair[0].wrong, pair[1].wrong
-            return before, after, f"Cross-validated errors on {folds}."
+        basis = f"Cross-validated errors on {comparison.n_folds} folds."
+        return comparison[study.baseline].wrong, comparison[study.method].wrong, basis
     test = study.split[1]
     by_name = {result.name: result.wrong for result in study.held_out.results}
     before[test], after[test] = by_name[study.baseline], by_name[study.method]

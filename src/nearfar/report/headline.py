@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearfar.comparison import GoalComparison, MethodResult
-from nearfar.comparison.method_results import paired
 from nearfar.comparison.verdict import Category
 from nearfar.comparison.verdict_wording import (
     described,
@@ -23,7 +22,7 @@ LOOKS = {
     Category.CANNOT_TELL: "unsure",
     Category.SAME: "same",
     Category.WORSE: "bad",
-    Category.NOT_TESTED: "unsure",
+    Category.USELESS: "bad",
     Category.NOTHING: "same",
 }
 """Classes of the badge in the style sheet."""
@@ -68,8 +67,7 @@ class Headline:
 
 def headlines(study: Study) -> list[Headline]:
     """Return the headline of each goal; the first is the main one."""
-    each = (_headline(study, goal) for goal in study.goals)
-    return [headline for headline in each if headline is not None]
+    return [_headline(study, goal) for goal in study.goals]
 
 
 def reason(study: Study) -> str:
@@ -77,37 +75,32 @@ def reason(study: Study) -> str:
     return study.reason or f"This report is about {study.method}."
 
 
-def _headline(study: Study, goal: GoalComparison) -> Headline | None:
+def _headline(study: Study, goal: GoalComparison) -> Headline:
     result = next(result for result in goal.results if result.name == study.method)
-    pair = paired(goal.reference, result)
-    if pair is None:
-        return None
     measure = goal.measure
-    before, after = (measure.write(measure.value(goal.loss(each))) for each in pair)
+    before, after = goal.write(goal.reference), goal.write(result)
     category = goal.category(result)
     compared = study.comparison
     verdict = goal.verdict if compared is None else compared.by_goal(goal.goal).verdict
-    sentence = reported_sentence(category, study.method, goal.reference, verdict.recommended)
+    sentence = reported_sentence(category, study.method, goal.reference.name, verdict.recommended)
     if compared is not None and compared.caveat:
         sentence = f"{sentence.removesuffix('.')}; but {compared.caveat}."
     gain, expectation = goal.gains.get(result.name), ""
-    if gain is not None and goal.mark(result) == "-":
-        expectation = f"The difference is significant (p = {goal.p_values[result.name]:.2g})."
-    elif gain is not None:
+    if gain is not None:
         text = measure.write_gain(gain.gain, gain.low, gain.high)
         expectation = expectation_text(text, gain.probability)
     return Headline(
         measure.description,
         measure.title,
-        described(goal.reference),
+        described(goal.reference.name),
         study.method,
         before,
         after,
-        category.text(goal.cases, recommended=verdict.recommended == study.method),
+        category.text(goal.cases),
         LOOKS[category],
         sentence,
         expectation,
-        _basis(study, goal, pair[1]),
+        _basis(study, goal, result),
     )
 
 
@@ -116,7 +109,8 @@ def _basis(study: Study, goal: GoalComparison, result: MethodResult) -> str:
     cases = "rows" if study.judgements is None else study.supervision
     use = use_in_words(goal.measure, study.n_neighbors)
     how = f"{use.capitalize()}. " if goal.measure.of == "votes" and use else ""
-    if study.relearn is None and result.trials is None:
+    compared = study.comparison is not None and study.method in study.comparison
+    if study.relearn is None and not compared:
         file = Path(study.metric_file or "")
         if file.is_file() and (share := share_learned_from(file, study.X)):
             which = f"the metric was learned from {100 * share:.0f} % of them"
@@ -125,6 +119,6 @@ def _basis(study: Study, goal: GoalComparison, result: MethodResult) -> str:
             f"{how}Measured on {len(result.wrong)} {cases}, which the metric may have been "
             "learned from."
         )
-    if result.trials is None:
+    if not compared:
         return f"{how}Measured on {len(result.wrong)} held-out {cases}."
-    return f"{how}Cross-validated on {result.partial or f'{result.n_folds} folds'}."
+    return f"{how}Cross-validated on {len(result.errors)} folds."

@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from nearfar.columns.examples import ColumnExample
 from nearfar.comparison import Comparison, GoalComparison, Method
 from nearfar.comparison.compared_methods import COSINE, baseline_metrics
-from nearfar.comparison.goal_verdict import compare_losses
+from nearfar.comparison.goal_comparison import compare_losses
 from nearfar.comparison.scoring import score_numbers
 from nearfar.constraints import Pairs, Split, Supervision, Triplets, kind_of
 from nearfar.evaluate.measures import R2, HeldOutJudgements, measures_for

@@ -1,7 +1,7 @@
 """The result of a comparison of searches: figures, intervals, a verdict and what changed.
 
-The verdict is on the main measure, nDCG@k. How sure it is comes from one model, `comparison.gains`:
-the probability that adapting makes a practical difference for the better and, with the roles
+The verdict is on the main measure, nDCG@k. How sure it is comes from `comparison.verdict`: the
+probability that adapting makes a practical difference for the better and, with the roles
 exchanged, for the worse. Marks in tables are the same probabilities. There is no test beside them:
 a test by folds has five numbers to go by, and misses most gains that are real
 (`benchmarks/search_calibration.py`).
@@ -18,16 +18,20 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import t as student
 
-from nearfar.comparison.gains import (
+from nearfar.comparison.table import GAIN_NAMES, ResultsTable
+from nearfar.comparison.verdict import (
+    EVEN,
     PRIOR_MEAN,
+    PROBABLE,
+    Category,
     Gain,
     Observed,
+    Verdict,
+    categorise,
     expected_gains,
     observe_rows,
     smallest_gain,
 )
-from nearfar.comparison.results_table import GAIN_NAMES, ResultsTable
-from nearfar.comparison.verdict import EVEN, PROBABLE, Category, Verdict, categorise_change
 from nearfar.comparison.verdict_wording import search_headline
 from nearfar.evaluate.intervals import CONFIDENCE, fit_variance, value_interval
 from nearfar.evaluate.measures import NDCG, JudgedSearches, search_measures
@@ -441,9 +445,7 @@ class SearchComparison(ResultsTable[SearchResult]):
         )
         # Where one side is expected to be better, no sign of a gain is enough to keep the other.
         open_ended = self.prior_mean == 0 and not gain.at_most(smallest_gain(1 - before))
-        return categorise_change(
-            after - before, gain.probability, harm, unseen, open_ended=open_ended
-        )
+        return categorise(after - before, gain.probability, harm, unseen, open_ended=open_ended)
 
     def _harm_of_unseen(self, result: SearchResult) -> float:
         """How sure it is that searches for unseen documents lose; 0 if that does not matter."""

@@ -18,10 +18,9 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from nearfar.comparison.compared_methods import baseline_metrics
-from nearfar.comparison.gains import smallest_gain
-from nearfar.comparison.goal_verdict import compare_losses
+from nearfar.comparison.goal_comparison import compare_losses
 from nearfar.comparison.scoring import score_distance, score_numbers
-from nearfar.comparison.verdict import EVEN, Category, categorise_change
+from nearfar.comparison.verdict import EVEN, Category, categorise, smallest_gain
 from nearfar.comparison.verdict_wording import described, search_headline
 from nearfar.constraints import Pairs, Triplets
 from nearfar.evaluate.measures import HeldOutJudgements, measure_of
@@ -276,12 +275,10 @@ def _gate_rows(
     losses = [compared.loss(result) for result in (old, new)]
     gain, harm = compared.gain_over(old, new), compared.gain_over(new, old).probability
     open_ended = not gain.at_most(smallest_gain(losses[0]))
-    category = categorise_change(
-        losses[0] - losses[1], gain.probability, harm, open_ended=open_ended
-    )
+    category = categorise(losses[0] - losses[1], gain.probability, harm, open_ended=open_ended)
     before, after = map(measure.value, losses)
     figures = f"{measure.label} {measure.write(before)} -> {measure.write(after)}"
-    words: Any = {"unseen": False, "old": described(old), "cases": cases}
+    words: Any = {"unseen": False, "old": described(old.name), "cases": cases}
     words["write_gain"] = measure.write_gain
     better = gain.probability >= EVEN and losses[1] < losses[0]
     facts: dict[str, Any] = {"measure": measure.label, "before": before, "after": after}

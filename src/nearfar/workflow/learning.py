@@ -17,8 +17,8 @@ from typing import Literal
 
 import numpy as np
 
-from nearfar.comparison import Comparison, Method, Verdict
-from nearfar.comparison.fit_cost import CostModel
+from nearfar.comparison import Category, Comparison, Method, Verdict
+from nearfar.comparison.time_limit import rows_within
 from nearfar.comparison.verdict_wording import described
 from nearfar.evaluate.measures import R2
 from nearfar.learners.base import MetricLearner
@@ -39,7 +39,7 @@ from nearfar.tables.reading import read_table
 from nearfar.tables.table import Table
 from nearfar.typing import Array
 from nearfar.workflow.checkpoint import FitCheckpoint, can_continue
-from nearfar.workflow.comparing import affordable_rows, compare_table, features_of, sampled_rows
+from nearfar.workflow.comparing import compare_table, features_of, sampled_rows
 from nearfar.workflow.fitting import (
     MethodFit,
     Progress,
@@ -57,8 +57,9 @@ _COMPARISON_SHARE = 0.7
 _LEAST_SHARE = 0.1
 # Part of the rest that the fit to all rows has; votes are counted and a file is written, too.
 _FIT_SHARE = 0.8
-# Fits may take longer than predicted by this factor.
-_SAFETY_FACTOR = 1.3
+# Rows that AutoMetric, which plans its time, learns from in any case, and numbers in rows for each
+# second that it has.
+_FEWEST_ROWS, _VALUES_PER_SECOND = 20_000, 1e5
 # A fit that plans its time needs some, also without a budget.
 _SHORTEST_FIT = 0.1
 
@@ -77,7 +78,7 @@ def learn(
     comparison: bool = True,
     strict: bool = False,
     cv: int = 5,
-    n_neighbors: int | Literal["auto"] = 3,
+    n_neighbors: int | Literal["auto"] = "auto",
     classifiers: bool = True,
     random_state: int = 0,
     progress: Progress = no_progress,
@@ -108,11 +109,12 @@ def learn(
     comparison : bool, default=True
         Whether to cross-validate beside plain methods.
     strict : bool, default=False
-        Whether to learn only if a method is significantly better than the baseline.
+        Whether to learn only if a method is clearly better than the baseline.
     cv : int, default=5
         Number of folds.
-    n_neighbors : int or "auto", default=3
-        Number of neighbours that vote in the comparison; "auto" is the best for each method.
+    n_neighbors : int or "auto", default="auto"
+        Number of neighbours that vote in the comparison; "auto" is the best for each method, chosen
+        within the training rows.
     classifiers : bool, default=True
         Whether to show the errors of classifiers beside the methods.
     random_state : int, default=0
@@ -196,7 +198,7 @@ class Learned:
     goal : str
         What a metric from labels is for.
     strict : bool
-        Whether a metric must be significantly better than the baseline.
+        Whether a metric must be clearly better than the baseline.
     random_state : int
         Seed of the folds and of the learners.
     comparison : Comparison or None
@@ -272,13 +274,6 @@ class Learned:
         return None if recommended is None or recommended.name == name else recommended
 
     @property
-    def undecided(self) -> bool:
-        """Whether the time was too short to choose a method."""
-        if self.fit is not None or self.comparison is None:
-            return False
-        return self.recommended is None or self.comparison.incomplete
-
-    @property
     def notes(self) -> list[Note]:
         """What to know beside the results."""
         return [*self._notes, *([] if self.comparison is None else self.comparison.findings)]
@@ -288,18 +283,18 @@ class Learned:
         table, seconds = self.table, self.fit_seconds
         if seconds is None or table.y is None:
             return table
-        n_rows, costs = len(table), CostModel()
         result = None if self.comparison is None else self.comparison.get(method.name)
+        n_rows = len(table)
         if method.plans_time:
             # It plans the choice among learners, and not their fits to all rows.
-            n_rows = min(n_rows, affordable_rows(table, seconds))
-        elif result is not None and result.trials is not None:
-            for cell, found in result.trials.results.items():
-                observe = costs.observe_unfinished if found.stopped_early else costs.observe
-                observe(method.name, cell.n_train, found.fit_seconds)
-            tried = max((cell.n_train for cell in result.trials.results), default=n_rows)
-            while n_rows > tried and _SAFETY_FACTOR * costs.predict(method.name, n_rows) > seconds:
-                n_rows = max(tried, int(0.8 * n_rows))
+            most = max(_FEWEST_ROWS, int(_VALUES_PER_SECOND * seconds / table.X.shape[1]))
+            n_rows = min(n_rows, most)
+        elif result is not None and self.comparison is not None:
+            comparison = self.comparison
+            compared = n_rows if comparison.sample is None else len(comparison.sample)
+            tried = compared * (comparison.n_folds - 1) // comparison.n_folds
+            took = {tried: float(result.seconds.mean())}
+            n_rows = max(tried, rows_within(seconds, took, n_rows))
         if n_rows == len(table):
             return table
         more = f"increase {option('budget')} for more"
@@ -337,20 +332,14 @@ class Learned:
             own = next((r for r in goal.results if r.name == self.fit.method.name), None)
             if own is None:  # it failed in the comparison
                 return None
-            loss, tested = goal.loss(own), [own.partial] if own.partial else []
-            if self.comparison.sample is not None:
-                tested.append(f"{self.comparison.n_rows} rows")
-            on = f"; measured on {' of '.join(tested)}" if tested else ""
+            loss, sample = goal.loss(own), self.comparison.sample
+            on = "" if sample is None else f"; measured on {len(sample)} rows"
             label, figure = goal.measure.label, goal.measure.write(goal.measure.value(loss))
             text = f"{label} {figure} ({of}{on})"
             if own.name == goal.reference.name:
                 # Whether others are no better, or could not be told apart, is in the sentence.
                 return Stated(label, loss, text, goal.verdict.headline)
-            recommended = goal.recommended is own
-            category = goal.category(own).text(
-                goal.cases, recommended=recommended, complete=own.complete
-            )
-            return Stated(label, loss, text, f"{category}, {text}")
+            return Stated(label, loss, text, f"{goal.category(own).text(goal.cases)}, {text}")
         if (expected := self.fit.expected) is None:
             return None
         figure = expected.registered.write(expected.value)
@@ -459,18 +448,19 @@ class Learned:
         return f"Nothing was written: {fit.method.name} is not a linear map."
 
     def _nothing_chosen(self) -> str:
-        """Say why no method was chosen, and what to do."""
+        """Say why no method was chosen."""
         assert self.comparison is not None
-        if self.undecided:
-            remedy = f"Increase {option('budget')}, or choose a method with {option('method')}"
-            return f"Nothing was written. {remedy}."
         compared = self.comparison.by_goal(self.compared_goal)
+        if compared.verdict.category is Category.USELESS and not self.choice.named:
+            return (
+                f"Nothing was written. Choose a method with {option('method')} to learn it anyway."
+            )
         tried = self.choice.method if self.choice.named else self.recommended
         unchanged = tried is None or tried.name == compared.reference.name
         who = "no method is" if tried is None or unchanged else f"{tried.name} is not"
         text = (
-            f"Nothing was written: {who} significantly better than "
-            f"{described(compared.reference)} for {self.compared_goal}."
+            f"Nothing was written: {who} clearly better than "
+            f"{described(compared.reference.name)} for {self.compared_goal}."
         )
         if self.table.kind != "labels":
             return text

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
 from nearfar.comparison.compared_methods import ALL, Learners, seeded
+from nearfar.comparison.verdict import Category
 from nearfar.constraints import Kind
 from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.classic import LDA, InverseCovariance
@@ -104,7 +105,7 @@ class MethodChoice:
         goal : str
             One of `comparison.goals`.
         strict : bool
-            Whether the method must be significantly better than the baseline.
+            Whether the method must be clearly better than the baseline.
         """
         if comparison is None:
             return self.method
@@ -113,7 +114,7 @@ class MethodChoice:
         method = None if result is None else result.method
         if self.named and self.method is not None:
             result, method = comparison.get(self.method.name), self.method
-        if strict and (result is None or compared.mark(result) != "+"):
+        if strict and (result is None or compared.category(result) is not Category.CLEARLY_BETTER):
             return None
         return method
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nearfar.comparison import Comparison, Method
-from nearfar.comparison.method_results import NO_TIME
 from nearfar.comparison.verdict_wording import described
 from nearfar.metrics.learned_from import note_learned_rows
 from nearfar.metrics.metric import Metric
@@ -66,24 +65,25 @@ def choose_subject(comparison: Comparison, choice: MethodChoice, goal: str) -> S
     named = choice.method.name if choice.named and choice.method is not None else None
     if choice.method is not None and named not in (None, compared.reference.name):
         for result in comparison.left_out:
-            if result.name == named and result.note == NO_TIME:
-                raise ValueError(f"There was no time to try {named}; increase {option('budget')}.")
             if result.name == named:
                 raise ValueError(f"{named} was left out of the comparison: {result.note}.")
         reason = f"This report is about {named}, as asked with {option('method')}."
         return Subject(choice.method, choice.method, reason, goal)
-    used = compared.recommended
-    if used is None or compared.verdict.method is None:
-        raise ValueError(f"There was no time to try a method; increase {option('budget')}.")
-    if named is not None:
-        used = compared.reference
+    if compared.verdict.method is None:
+        raise ValueError(f"There is no method to compare with {compared.reference.name}.")
+    # Where nothing is better than a guess, the report shows what was tried.
+    used = compared.recommended if named is None else None
+    used = used or compared.reference
     if used.name != compared.reference.name:
         reason = f"This report is about {used.name}, which the comparison recommends for {goal}."
         return Subject(used.method, used.method, reason, goal)
     other = comparison[compared.verdict.method]
+    if named is None and compared.recommended is None:
+        reason = f"Nothing is recommended for {goal}. This report shows {other.name}."
+        return Subject(other.method, other.method, reason, goal)
     why = f"asked for {used.name}" if named else f"the comparison recommends {used.name} for {goal}"
     reason = (
-        f"The metric file has {described(used)}: {why}. "
+        f"The metric file has {described(used.name)}: {why}. "
         f"This report shows the best other method, {other.name}, beside it."
     )
     return Subject(other.method, used.method, reason, goal)
@@ -144,7 +144,7 @@ def report_on_metric(
     path: Path,
     *,
     cv: int = 5,
-    n_neighbors: int | Literal["auto"] = 3,
+    n_neighbors: int | Literal["auto"] = "auto",
     random_state: int = 0,
     classifiers: bool = True,
     budget: float | None = None,
