@@ -23,7 +23,7 @@ _MOST_WORDS, _FEW_WORDS = 0.25, 5
 _FEW = 0.05
 # A note names no more of the cells that count as missing, and no more of their letters.
 _MOST_GAPS, _LONGEST_GAP = 3, 40
-_PLAIN = re.compile(r"[+-]?(?:0+\.?0*|\.0+)(?:[eE][+-]?0+)?")
+_PLAIN_NUMBER = re.compile(r"[+-]?(?:0+\.?0*|\.0+)(?:[eE][+-]?0+)?")
 _FEWEST_DIGITS = 4
 _OTHER_MARK = {".": ",", ",": "."}
 
@@ -251,7 +251,7 @@ def _example(groups: list[_Group], out: Vector, own: Unit) -> str:
     """Return a cell that is not a plain number, in another unit if there is one."""
     best = (False, 0, "")
     for shape, reading, rows, cells in groups:
-        if reading is None or _PLAIN.fullmatch(shape) or not np.isfinite(out[rows]).any():
+        if reading is None or _PLAIN_NUMBER.fullmatch(shape) or not np.isfinite(out[rows]).any():
             continue
         other = bool(reading.unit) and unit_of(reading.unit) != own
         best = max(best, (other, len(cells), cells[int(np.isfinite(out[rows]).argmax())]))

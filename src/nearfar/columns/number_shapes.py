@@ -45,11 +45,11 @@ _NUMBER = re.compile(
     (?P<after>.*)""",
     re.VERBOSE,
 )
-_MONEY = "|".join(map(re.escape, sorted(CURRENCIES, key=len, reverse=True)))
+_MONEY_SIGN = "|".join(map(re.escape, sorted(CURRENCIES, key=len, reverse=True)))
 _BEFORE = re.compile(
     r"(?:[<>]=?|[≤≥~≈]|ca?\.|ca|about|approx\.?|m(?:in|ax)\.?|over|under|from|up to"
     r"|(?:less|more|fewer) than|at (?:least|most))?\s*"
-    rf"(?P<sign>[+-]?)\s*(?P<money>{_MONEY})?\.?\s*(?P<inner>[+-]?)\s*",
+    rf"(?P<sign>[+-]?)\s*(?P<money>{_MONEY_SIGN})?\.?\s*(?P<inner>[+-]?)\s*",
     re.IGNORECASE,
 )
 _ERROR = re.compile(r"\s*(?:±|\+/?-)\s*\d[\d.,]*")

@@ -12,7 +12,7 @@ from nearfar.typing import Array, Ints, Vector
 # A larger matrix does not fit a narrow page.
 _MAX_MATRIX_CLASSES = 12
 # Longer tables are folded.
-_LONG_TABLE = 12
+_MANY_CLASSES = 12
 # What a reader looks at; the rest are rare confusions.
 _MAX_CONFUSIONS = 15
 
@@ -37,7 +37,7 @@ def classes_section(study: Study) -> Section:
         for i in np.lexsort((-counts, -errors[0], -errors[1]))
     ]
     header = ["class", "rows", study.baseline, study.method, "change"]
-    summary = f"Errors of all {len(names)} classes" if len(names) > _LONG_TABLE else ""
+    summary = f"Errors of all {len(names)} classes" if len(names) > _MANY_CLASSES else ""
     table = Table(header, rows, f"{basis} Largest errors first.", summary=summary)
     return Section("Which classes are confused", "classes", [table, *_confusions(study, labels)])
 
