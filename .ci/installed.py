@@ -28,7 +28,7 @@ def use_cli() -> None:
 
 
 def use_parquet() -> None:
-    from nearfar.rows.parquet import ParquetRows
+    from nearfar.rows.files import ParquetRows
 
     if find_spec("pyarrow"):
         from pyarrow import parquet, table
@@ -44,7 +44,8 @@ def use_plots() -> None:
 
 
 def use_report() -> None:
-    from nearfar.report import Study, write_report
+    from nearfar.tables.report_study import Study
+    from nearfar.page.page import write_report
 
     def learn(X: np.ndarray, y: np.ndarray) -> BoostMetric:
         return BoostMetric(max_iter=3).fit(X, y)

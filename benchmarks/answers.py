@@ -21,9 +21,9 @@ import numpy as np
 
 from claims_search import collections
 from nearfar import Relevance, RetrievalAdapter
-from nearfar.retrieval.adapter_use import set_aside
-from nearfar.retrieval.cutoff import AnswerEvidence, search_target
-from nearfar.retrieval.relevance import document_groups
+from nearfar.search.adapter_use import set_aside
+from nearfar.search.cutoff import AnswerEvidence, search_target
+from nearfar.search.relevance import document_groups
 from nearfar.verification import TargetNotCertifiedError
 from protocol import Array, commit, load, record
 from protocol import stored as read

@@ -36,8 +36,8 @@ from nearfar import NCA, RCA, AutoMetric, DRMetric, PairVerifier, compare
 from nearfar.comparison import default_methods
 from nearfar.comparison.scoring import Scores, score_distance
 from nearfar.comparison.verdict import smallest_gain
-from nearfar.evaluate import knn_error
 from nearfar.learners.scaler import Scaler
+from nearfar.measures import knn_error
 from nearfar.verification import TargetNotCertifiedError
 from protocol import Array, commit
 

@@ -32,8 +32,8 @@ import numpy as np
 
 import nearfar
 from nearfar import AutoMetric
-from nearfar.evaluate import map_at_r
 from nearfar.learners.scaler import Scaler
+from nearfar.measures import map_at_r
 from protocol import Array, commit
 from protocol import load as load_table
 

@@ -34,7 +34,7 @@ from cranfield import clinc, cranfield
 from nearfar import Relevance, RetrievalAdapter, compare_retrieval
 from nearfar.comparison.verdict import smallest_gain
 from nearfar.metrics.points import unit_length
-from nearfar.retrieval import JudgedRanking, search
+from nearfar.search import JudgedRanking, search
 from protocol import Array, commit
 
 RESULTS = Path(__file__).parent / "results" / "claims_search.jsonl"

@@ -35,7 +35,7 @@ from sklearn.preprocessing import StandardScaler
 import nearfar
 from claims import DRAWS, TABLES, UNNAMED
 from nearfar import LDA, NCA, MetricNeighborsClassifier
-from nearfar.evaluate.neighbor_votes import class_shares
+from nearfar.measures.neighbor_votes import class_shares
 from nearfar.neighbors import kneighbors
 from nearfar.neighbors.strangeness import Strangeness
 from protocol import Array, commit, load

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import ttest_rel
 
 from nearfar import Relevance, RetrievalAdapter
-from nearfar.retrieval import JudgedRanking, search
+from nearfar.search import JudgedRanking, search
 from protocol import Array, commit, load, record
 from protocol import stored as stored_rows
 

@@ -37,13 +37,13 @@ from distributed import Client, Future, LocalCluster
 
 import nearfar
 from nearfar import RCA, BoostMetric, MaxMarginMetric, RandomPairs, RandomTriplets, open_rows
-from nearfar.constraints import Chunklets
 from nearfar.learners.base import known_learners
 from nearfar.neighbors import kneighbors
 from nearfar.numerics.tiled_edges import TiledEdges
 from nearfar.runtime.dask_executor import DaskExecutor
 from nearfar.runtime.history import Iteration
 from nearfar.runtime.progress import FitInProgress, watching
+from nearfar.supervision import Chunklets
 from protocol import Array, commit, record
 from protocol import stored as stored_rows
 

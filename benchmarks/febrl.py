@@ -27,9 +27,9 @@ import numpy as np
 import polars as pl
 
 from nearfar import RecordMatcher
-from nearfar.matching import Records, candidate_pairs
-from nearfar.matching.candidates import kept_matches, pair_places
-from nearfar.matching.questions import choose_questions
+from nearfar.records import Records, candidate_pairs
+from nearfar.records.candidates import kept_matches, pair_places
+from nearfar.records.questions import choose_questions
 from protocol import Array, commit, record
 from protocol import stored as read
 
@@ -279,7 +279,7 @@ def measure_large(n: int, n_known: int) -> list[dict[str, Any]]:
     blocking = time.process_time() - start
     kept, interval = kept_matches(pairs, matches)
     from nearfar import match
-    from nearfar.workflow.matching import Matched
+    from nearfar.records.match import Matched
 
     known = np.random.default_rng(0).permutation(matches)[:n_known]
     start = time.process_time()

@@ -31,9 +31,9 @@ from claims_search import Source, collections, ndcg
 from nearfar import LDA, Metric, Pairs, Relevance, RetrievalAdapter
 from nearfar.comparison.scoring import score_distance
 from nearfar.comparison.verdict import smallest_gain
-from nearfar.evaluate.measures import PAIR_AUC, HeldOutJudgements
-from nearfar.metrics.learned_from import save_learned
-from nearfar.workflow.gating import gate
+from nearfar.measures.registry import PAIR_AUC, HeldOutJudgements
+from nearfar.metrics.training_facts import save_learned
+from nearfar.search.gate import gate
 from protocol import Array, arguments, commit, load, record
 from protocol import stored as read
 

@@ -19,8 +19,8 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
 from nearfar import AutoMetric, Metric, Pairs, Triplets, datasets
-from nearfar.evaluate import triplet_accuracy
 from nearfar.learners.base import known_learners
+from nearfar.measures import triplet_accuracy
 from protocol import Array, commit, load, record
 from protocol import stored as read
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import nearfar
 from nearfar import BoostMetric
-from nearfar.evaluate import knn_error
+from nearfar.measures import knn_error
 from nearfar.runtime.threads import limited_threads
 from protocol import Array, arguments, load, record, splits
 

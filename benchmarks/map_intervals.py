@@ -3,7 +3,7 @@
 Rows, or classes, are drawn from large tables and ranked by Euclidean distance on standardised
 columns. For each table: the variance of MAP@R over draws, divided by the mean estimate of it from
 one draw, and how often the 90 % interval holds with several factors. The factors in
-`nearfar.evaluate.measures` come from here.
+`nearfar.measures.registry` come from here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from nearfar import Metric
-from nearfar.evaluate import average_precisions
-from nearfar.evaluate.intervals import group_variance, mean_interval
+from nearfar.evidence.intervals import group_variance, mean_interval
+from nearfar.measures import average_precisions
 from protocol import Array, commit, load, record
 from protocol import stored as stored_rows
 

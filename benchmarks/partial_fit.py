@@ -31,7 +31,7 @@ from nearfar import (
     MetricBoost,
     SparseNCA,
 )
-from nearfar.evaluate import knn_error
+from nearfar.measures import knn_error
 from protocol import Array, arguments, commit, load, record
 from protocol import stored as stored_rows
 

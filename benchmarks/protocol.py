@@ -22,7 +22,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import Metric, datasets
-from nearfar.evaluate import knn_error
+from nearfar.measures import knn_error
 
 Array = NDArray[Any]
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from nearfar import RecordMatcher
-from nearfar.matching import Records
+from nearfar.records import Records
 from protocol import Array, commit, record
 from protocol import stored as read
 

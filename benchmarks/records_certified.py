@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nearfar import RecordMatcher
-from nearfar.matching import Records
+from nearfar.records import Records
 from nearfar.verification import TargetNotCertifiedError
 from protocol import Array, arguments, commit, record
 from protocol import stored as read

@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 
 from nearfar import Relevance, SourceWeights
-from nearfar.evaluate.rankings import discounts
-from nearfar.retrieval.ranking import largest
-from nearfar.retrieval.sources import read_sources
+from nearfar.measures.retrieval import discounts
+from nearfar.search.ranking import largest
+from nearfar.search.sources import read_sources
 from protocol import Array, arguments, commit, record
 from protocol import stored as read
 

@@ -20,11 +20,11 @@ from scipy.stats import ttest_1samp
 from sklearn.base import clone
 
 from nearfar import AutoMetric, Metric
-from nearfar.constraints import Supervision
-from nearfar.evaluate import average_precision_at_r
 from nearfar.learners.base import known_learners
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.scale import choose_scale
+from nearfar.measures import average_precision_at_r
+from nearfar.supervision import Supervision
 from protocol import Array, commit, load, record
 from protocol import stored as read
 

@@ -35,10 +35,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearfar
-from nearfar.constraints import Supervision
 from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.scale import choose_scale
+from nearfar.supervision import Supervision
 from protocol import Array, commit, load, splits
 
 TABLES = [

@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from nearfar import RCA, Metric, Pairs
-from nearfar.evaluate import LikelihoodRatios, cllr, min_cllr, verification
+from nearfar.measures import LikelihoodRatios, cllr, min_cllr, verification
 from nearfar.verification import Bound, PairEvidence, TargetNotCertifiedError, choose_threshold
 from protocol import Array, commit, load, record
 from protocol import stored as read

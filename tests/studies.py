@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.datasets import load_digits, load_wine
 
 from nearfar import NCA, BoostMetric, GatedMetric, MaxMarginMetric, Metric, RandomTriplets, compare
-from nearfar.constraints import RandomPairs
-from nearfar.report import Study
+from nearfar.supervision import RandomPairs
+from nearfar.tables.report_study import Study
 
 KINDS = ["table", "texts", "images", "gated", "kernel", "plain", "many", "triplets", "pairs"]
 

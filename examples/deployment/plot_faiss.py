@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from nearfar import AutoMetric, Metric
-from nearfar.evaluate import precision_at_k
+from nearfar.measures import precision_at_k
 
 texts, y = [], []
 for source, file in enumerate(sorted(files("sklearn.datasets.descr").iterdir(), key=str)):

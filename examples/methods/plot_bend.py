@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.datasets import load_iris
 from sklearn.model_selection import train_test_split
 
-from nearfar import LDA, ForestMetric, PiecewiseMetric, evaluate, plots
-from nearfar.metrics.pair_explanation import explain_pair
+from nearfar import LDA, ForestMetric, PiecewiseMetric, measures, plots
+from nearfar.metrics.explanations import explain_pair
 
 data = load_iris(as_frame=True)
 X, X_new, y, y_new = train_test_split(data.data, data.target, test_size=0.5, random_state=0)
@@ -38,10 +38,10 @@ print(explain_pair(forest, X_new.iloc[[a]], X_new.iloc[[b]]))
 # Fewer dimensions, or a byte for each tree, and the share of the ten nearest rows that they find:
 for width in (8, 16, 32):
     narrow = forest.narrowed(X, width)
-    print(f"{width} dimensions: {evaluate.neighbor_recall(forest, narrow, X, X_new):.0%}")
+    print(f"{width} dimensions: {measures.neighbor_recall(forest, narrow, X, X_new):.0%}")
 try:
     index = forest.to_faiss(X, index="binary")
 except ImportError as error:
     print(error)
 else:
-    print(f"100 bytes: {evaluate.neighbor_recall(forest, index, X, X_new):.0%}")
+    print(f"100 bytes: {measures.neighbor_recall(forest, index, X, X_new):.0%}")

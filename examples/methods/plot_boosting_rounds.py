@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 from matplotlib.animation import FuncAnimation
 
 from nearfar import BoostMetric, datasets, plots
-from nearfar.evaluate import leave_one_out_error
-from nearfar.metrics.importance import feature_importances
+from nearfar.measures import leave_one_out_error
+from nearfar.metrics.explanations import feature_importances
 
 X, y = datasets.make_circles(300, n_features=10, n_classes=3, random_state=0)
 learner = BoostMetric(max_iter=24, validation_fraction=None, random_state=0).fit(X, y)

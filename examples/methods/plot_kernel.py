@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 
 from nearfar import MaxMarginMetric
-from nearfar.evaluate import leave_one_out_error
+from nearfar.measures import leave_one_out_error
 
 X, y = make_moons(120, noise=0.12, random_state=0)
 learners = {

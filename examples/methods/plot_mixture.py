@@ -11,8 +11,8 @@ import numpy as np
 
 from nearfar import NCA, MixtureNCA
 from nearfar.datasets import make_two_regions
-from nearfar.evaluate import knn_error
-from nearfar.metrics.importance import feature_importances
+from nearfar.measures import knn_error
+from nearfar.metrics.explanations import feature_importances
 
 X, y, region = make_two_regions(800, random_state=0)
 X_test, y_test, _ = make_two_regions(1000, random_state=1)

@@ -12,7 +12,7 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from nearfar import SparseNCA, plots
-from nearfar.evaluate import knn_error
+from nearfar.measures import knn_error
 
 X, y = load_wine(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)

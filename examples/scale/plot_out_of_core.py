@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from nearfar import RCA, Metric
-from nearfar.evaluate import knn_error
+from nearfar.measures import knn_error
 
 rng = np.random.default_rng(0)
 n, classes = 200_000, 50

@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 
 from nearfar import RCA, BoostMetric, Metric
 from nearfar.datasets import make_known_metric
-from nearfar.evaluate import knn_error
+from nearfar.measures import knn_error
 
 X, y, _ = make_known_metric(1500, n_features=20, random_state=0)
 X, X_test, y, y_test = train_test_split(X, y, test_size=0.4, random_state=0)

@@ -9,7 +9,7 @@ eight are noise. Euclidean distance treats all ten alike. A learned metric finds
 import matplotlib.pyplot as plt
 
 from nearfar import AutoMetric, datasets, plots
-from nearfar.evaluate import leave_one_out_error
+from nearfar.measures import leave_one_out_error
 
 data = datasets.load("circles")
 auto = AutoMetric().fit(data.X, data.y)

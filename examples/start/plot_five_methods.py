@@ -18,7 +18,7 @@ from nearfar import (
     datasets,
     plots,
 )
-from nearfar.evaluate import knn_error
+from nearfar.measures import knn_error
 
 X, y = datasets.make_circles(600, n_features=10, n_classes=3, random_state=0)
 X_test, y_test = X[300:], y[300:]

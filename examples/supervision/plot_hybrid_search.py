@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from nearfar import Relevance, SourceWeights
-from nearfar.retrieval import search
+from nearfar.search import search
 
 rng = np.random.RandomState(0)
 noise = {"title": 1.0, "body": 1.6, "picture": 9.0}

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import make_friedman1
 
 from nearfar import MLKR, AutoMetric, Metric
-from nearfar.evaluate import knn_r2
+from nearfar.measures import knn_r2
 
 X, y = make_friedman1(600, n_features=20, noise=0.5, random_state=0)
 train, test = slice(0, 400), slice(400, None)

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearfar import FrobMetric, Metric, Triplets
 from nearfar.datasets import make_triplets_from_metric
-from nearfar.evaluate import triplet_accuracy
+from nearfar.measures import triplet_accuracy
 
 rng = np.random.RandomState(0)
 colours = rng.uniform(size=(200, 3))

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from nearfar import LMNN, AutoMetric, Metric
-from nearfar.evaluate import map_at_r
+from nearfar.measures import map_at_r
 
 rng = np.random.default_rng(0)
 n_classes, n_features = 60, 40

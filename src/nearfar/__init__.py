@@ -19,6 +19,13 @@ except ModuleNotFoundError:  # a checkout that was never installed
     __version__ = "0.2.0.dev0"
 
 _HOME: dict[str, str] = {}
+_NEEDS_POLARS = (
+    "nearfar.frames",
+    "nearfar.tables",
+    "nearfar.records.match",
+    "nearfar.search.adapt",
+    "nearfar.search.gate",
+)
 
 
 def _home() -> dict[str, str]:
@@ -44,7 +51,7 @@ def __getattr__(name: str) -> object:
     if _HOME[name] == __name__:
         return import_module(f"{__name__}.{name}")
     if _of_tables(name):
-        from nearfar.runtime.optional_package import optional_package
+        from nearfar.runtime.messages import optional_package
 
         optional_package("polars", f"nearfar.{name}", "nearfar[cli]")
     value = getattr(import_module(_HOME[name]), name)
@@ -53,7 +60,7 @@ def __getattr__(name: str) -> object:
 
 
 def _of_tables(name: str) -> bool:
-    return _home().get(name, "").startswith(("nearfar.workflow", "nearfar.tables"))
+    return _home().get(name, "").startswith(_NEEDS_POLARS)
 
 
 def __dir__() -> list[str]:

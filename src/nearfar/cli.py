@@ -15,31 +15,31 @@ COMMANDS = {
             "old_commands.report:report",
             "nearfar report table.csv --label species --out report.html",
         ),
-        "show": ("workflow.description:show", "nearfar show table.safetensors"),
+        "show": ("tables.show:show", "nearfar show table.safetensors"),
     },
     "Use a metric": {
         "transform": (
-            "workflow.mapping:transform",
+            "tables.transform:transform",
             "nearfar transform table.safetensors new.csv mapped.csv",
         ),
         "neighbors": (
-            "workflow.neighbor_table:neighbors",
+            "tables.neighbors:neighbors",
             "nearfar neighbors table.safetensors table.csv --row 0",
         ),
         "predict": (
-            "workflow.prediction_table:predict",
+            "tables.predict:predict",
             "nearfar predict table.safetensors table.csv new.csv --label species",
         ),
         "verify": (
-            "workflow.decisions:verify",
+            "tables.verify:verify",
             "nearfar verify faces.safetensors faces.csv pairs.csv --target 'fmr<=0.01'",
         ),
         "evaluate": (
-            "workflow.evaluation:evaluate",
+            "tables.evaluate:evaluate",
             "nearfar evaluate table.safetensors new.csv --label species",
         ),
         "export": (
-            "workflow.exporting:export",
+            "tables.export:export",
             "nearfar export table.safetensors --to onnx --out table.onnx",
         ),
     },
@@ -49,7 +49,7 @@ COMMANDS = {
             "nearfar adapt queries.parquet documents.parquet --qrels judged.qrels",
         ),
         "weigh": (
-            "workflow.weighing:weigh",
+            "search.weigh:weigh",
             "nearfar weigh queries.parquet documents.parquet --qrels judged.qrels --bm25 text",
         ),
         "search-report": (
@@ -57,14 +57,14 @@ COMMANDS = {
             "nearfar search-report queries.parquet documents.parquet --qrels judged.qrels",
         ),
         "gate": (
-            "workflow.gating:gate",
+            "search.gate:gate",
             "nearfar gate old.safetensors new.safetensors --queries queries.parquet "
             "--documents documents.parquet --qrels gate.qrels",
         ),
     },
     "Records": {
         "match": (
-            "workflow.matching:match",
+            "records.match:match",
             "nearfar match left.csv right.csv --pairs known.csv --target 'fmr<=1e-4' --out "
             "matches.csv",
         ),

@@ -33,9 +33,12 @@ import click
 
 from nearfar import __version__
 from nearfar.cli import COMMANDS, FIRST, MORE, OPTION_GROUPS, OPTIONAL_ARGUMENTS, OTHER_WORDS
-from nearfar.runtime.notes import collecting_notes
-from nearfar.runtime.option_names import options_of_command_line, spelled
-from nearfar.runtime.suggestions import did_you_mean
+from nearfar.runtime.messages import (
+    collecting_notes,
+    did_you_mean,
+    options_of_command_line,
+    spelled,
+)
 from nearfar.terminal import INTERRUPTED, Streams, bars, fail, say, show_json, show_note
 
 _PARAMETERS = "\n\nParameters\n----------\n"

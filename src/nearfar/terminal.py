@@ -24,7 +24,7 @@ from typing import Any
 
 import click
 
-from nearfar.runtime.quoting import printable
+from nearfar.runtime.messages import printable
 
 FAILED, INTERRUPTED = 2, 130
 STREAM = "-"
@@ -111,7 +111,7 @@ class Streams(ExitStack):
 
     def spool(self, source: Any) -> Any:
         """Copy stdin to a file if a source is ``-``: a pipe can be read only once."""
-        from nearfar.tables.formats import STDIN_FOLDER, kind_of_content
+        from nearfar.frames.formats import STDIN_FOLDER, kind_of_content
 
         if isinstance(source, list):
             return [self.spool(each) for each in source]

@@ -8,7 +8,7 @@ import pytest
 
 from nearfar import BoostMetric
 from nearfar.comparison import default_methods
-from nearfar.workflow.methods import MethodChoice
+from nearfar.tables.methods import MethodChoice
 from table_files import NAMES, fail, files, folder, iris, run
 
 __all__ = ["NAMES", "fail", "files", "folder", "iris", "run"]

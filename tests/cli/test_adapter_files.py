@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from nearfar import RetrievalAdapter
-from nearfar.retrieval import write_qrels
-from retrieval.problems import topic_search
+from nearfar.search import write_qrels
+from search.problems import topic_search
 
 SEARCH = ["neighbors", "a.safetensors", "d.parquet", "--queries", "q.parquet"]
 

@@ -16,8 +16,7 @@ import nearfar
 from nearfar import __version__
 from nearfar.cli import COMMANDS, OPTION_GROUPS, OTHER_WORDS
 from nearfar.command import app, command_of, declared, sentence_of
-from nearfar.runtime.forwarding import forwards
-from nearfar.runtime.option_names import spelled
+from nearfar.runtime.messages import forwards, spelled
 
 NAMES = app.list_commands(None)
 WHERE = {name: where for group in COMMANDS.values() for name, where in group.items()}

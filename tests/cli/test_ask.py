@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from nearfar.ask.objects import read_objects
 from nearfar.ask.session import is_local
 from nearfar.command import app
-from nearfar.tables import TableError
-from nearfar.tables.pictures import picture_path
+from nearfar.frames import TableError
+from nearfar.frames.pictures import picture_path
 
 pytest.importorskip("starlette", reason="starlette is not installed")
 

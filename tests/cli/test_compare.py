@@ -52,7 +52,7 @@ def test_the_default_budget(run, monkeypatch):
         seen.append((arguments, options))
         raise ValueError("seen")
 
-    monkeypatch.setattr("nearfar.workflow.comparing.compare", note)
+    monkeypatch.setattr("nearfar.tables.compare.compare", note)
     run("compare", "iris", code=2)
     run("compare", "iris", "--method", "all", "--method", "lda", code=2)
     assert [k["budget"] for _, k in seen] == [120.0, 120.0]

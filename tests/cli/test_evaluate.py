@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from sklearn.neighbors import KNeighborsRegressor
 
-from nearfar import Metric, evaluate
+from nearfar import Metric, measures
 
 from .conftest import LABELS
 
@@ -18,11 +18,11 @@ def test_labels_triplets_and_pairs(document, iris):
     assert list(found) == ["learned", "Euclidean (standardised)", "Euclidean (unscaled)", "cosine"]
     learned = found["learned"]
     metric = Metric.load("metric.safetensors")
-    assert learned["3-NN error"] == evaluate.leave_one_out_error(metric, *iris)
+    assert learned["3-NN error"] == measures.leave_one_out_error(metric, *iris)
     # Some rows are equally far, and their order differs.
-    assert learned["MAP@R"] == pytest.approx(evaluate.map_at_r(metric, *iris), abs=1e-3)
+    assert learned["MAP@R"] == pytest.approx(measures.map_at_r(metric, *iris), abs=1e-3)
     triplets = pl.read_csv("triplets.csv").to_numpy()
-    expected = evaluate.triplet_accuracy(metric, iris[0], triplets)
+    expected = measures.triplet_accuracy(metric, iris[0], triplets)
     assert learned["triplets, accuracy"] == pytest.approx(expected)
     assert set(learned) >= {"pairs, AUC", "pairs, equal error rate", "precision at 1"}
 
@@ -58,9 +58,9 @@ def test_new_rows_are_predicted_from_training_rows(run, document, split, iris):
     expected["cosine"] = Metric(np.eye(4), unit_rows=True)
     for name, metric in expected.items():
         data = metric, X[train], y[train], X[new], y[new]
-        assert found[name]["1-NN error"] == evaluate.knn_error(*data, n_neighbors=1)
+        assert found[name]["1-NN error"] == measures.knn_error(*data, n_neighbors=1)
         queries = {"X_query": X[new], "y_query": y[new]}
-        assert found[name]["MAP@R"] == pytest.approx(evaluate.map_at_r(*data[:3], **queries))
+        assert found[name]["MAP@R"] == pytest.approx(measures.map_at_r(*data[:3], **queries))
         assert found[name]["precision at 1"] == pytest.approx(1 - found[name]["1-NN error"])
     text = run("evaluate", "metric.safetensors", *options).stdout
     assert "new: 50 rows, predicted from 100 rows of train" in text
@@ -91,7 +91,7 @@ def test_numbers(document, folder, iris, train):
     found = document("evaluate", "abc", *options)["learned"]
     known, new = (X[::2, :3], X[::2, 3]), (X[1::2, :3], X[1::2, 3])
     given = (*known, *new) if train else new
-    assert found["3-NN R²"] == pytest.approx(evaluate.knn_r2(Metric.identity(3), *given))
+    assert found["3-NN R²"] == pytest.approx(measures.knn_r2(Metric.identity(3), *given))
     low, high = found["3-NN R², 90 % interval"]
     assert low < found["3-NN R²"] < high < 1
     if train:

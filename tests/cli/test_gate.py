@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from nearfar import Metric
-from nearfar.retrieval import write_qrels
-from retrieval.adapters import noisy_searches
+from nearfar.search import write_qrels
+from search.adapters import noisy_searches
 from workflow.test_gating import JUDGED, RELEVANCE, Q, X, save_adapter
 
 SEARCHES = ["--queries", "q.npz", "--documents", "d.npz", "--qrels", "qrels.txt"]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from nearfar import NCA, Metric, RandomTriplets, compare
-from nearfar.workflow.checkpoint import fit_digest
+from nearfar.tables.checkpoint import fit_digest
 from problems import noisy_copies
 
 X, Y, GROUPS = noisy_copies()

@@ -14,7 +14,7 @@ from nearfar.comparison import default_methods
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
 from nearfar.comparison.goal_comparison import GoalComparison
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
-from nearfar.workflow.methods import AUTO, LEARNERS
+from nearfar.tables.methods import AUTO, LEARNERS
 
 from .conftest import LABELS, NAMES, NCA_ONLY, QUICK
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from nearfar import Metric
-from nearfar.tables.features import ColumnRules
-from nearfar.tables.reading import read_rows
+from nearfar.frames.features import ColumnRules
+from nearfar.frames.reading import read_rows
 
 N = 60
 FAST = ["--label", "grade", "--method", "lda", "--no-comparison"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nearfar.workflow.fitting import parse_seconds
+from nearfar.tables.fitting import parse_seconds
 
 
 @pytest.mark.parametrize(

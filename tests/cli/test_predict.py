@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from nearfar import Metric, RetrievalAdapter
 from nearfar.columns import Columns
 from nearfar.command import app
-from nearfar.evaluate.neighbor_votes import Reliability
-from nearfar.metrics.learned_from import Votes, class_digest, save_learned
+from nearfar.measures.neighbor_votes import Reliability
+from nearfar.metrics.training_facts import Votes, class_digest, save_learned
 from nearfar.neighbors import NeighborPredictor
-from retrieval.problems import topic_search
+from search.problems import topic_search
 
 RIGHT = [[95], [3, 92], [0, 5, 90]]
 CLEAR = [[0, 9, 91], RIGHT[2]]

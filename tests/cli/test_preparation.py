@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from nearfar import Metric
-from nearfar.runtime.notes import collecting_notes
-from nearfar.tables.features import ColumnRules
-from nearfar.tables.reading import read_rows
+from nearfar.frames.features import ColumnRules
+from nearfar.frames.reading import read_rows
+from nearfar.runtime.messages import collecting_notes
 
 from .customers import customers
 
@@ -140,7 +140,7 @@ def test_checkpoints_have_the_columns(table, run, monkeypatch):
         save(metric, path, **options)
 
     monkeypatch.setattr(Metric, "save", watch)
-    monkeypatch.setattr("nearfar.workflow.checkpoint.SECONDS_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr("nearfar.tables.checkpoint.SECONDS_BETWEEN_WRITES", 0.0)
     run("learn", "c.csv", *FAST[:2], "--method", "boost", "--max-iter", 3, "--no-comparison",
         "--checkpoint", "kept")  # fmt: skip
     assert len(saved) > 1

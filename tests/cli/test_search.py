@@ -16,11 +16,11 @@ from ir_measures import RR, nDCG
 
 import nearfar
 from nearfar import RetrievalAdapter
-from nearfar.retrieval import write_qrels
-from nearfar.retrieval.adapter_choice import Choice
+from nearfar.search import adapt as searching
+from nearfar.search import write_qrels
+from nearfar.search.adapter_choice import Choice
 from nearfar.typing import Floats
-from nearfar.workflow import searching
-from retrieval.adapters import Stretched, noisy_searches
+from search.adapters import Stretched, noisy_searches
 
 N_QUERIES = 80
 

@@ -16,10 +16,10 @@ from nearfar import (
     PiecewiseMetric,
     RetrievalAdapter,
 )
-from nearfar.metrics.importance import column_shares, feature_importances
-from nearfar.metrics.learned_from import save_learned
-from nearfar.tables.reading import read_rows
-from retrieval.problems import topic_search
+from nearfar.frames.reading import read_rows
+from nearfar.metrics.explanations import column_shares, feature_importances
+from nearfar.metrics.training_facts import save_learned
+from search.problems import topic_search
 
 
 def test_a_metric(document):

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from nearfar import Metric
+from nearfar.runtime.messages import counted
 from nearfar.runtime.progress import Lines
-from nearfar.runtime.quoting import counted
 
 from .conftest import LABELS
 

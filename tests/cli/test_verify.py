@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nearfar import Metric, Pairs, evaluate
-from nearfar.metrics.learned_from import save_learned
+from nearfar import Metric, Pairs, measures
+from nearfar.metrics.training_facts import save_learned
 from verification.populations import all_pairs, population
 
 VERIFY = ["verify", "metric.safetensors", "rows.npy"]
@@ -18,7 +18,7 @@ def test_a_threshold_from_known_pairs(document, iris):
     found = document(*VERIFY, "pairs.csv")
     table = pl.read_csv("pairs.csv")
     pairs = Pairs(table.select("a", "b").to_numpy(), table["similar"].to_numpy())
-    expected = evaluate.verification(Metric.load("metric.safetensors"), iris[0], pairs)
+    expected = measures.verification(Metric.load("metric.safetensors"), iris[0], pairs)
     assert found["threshold"] == expected.accuracy_threshold
     assert found["accuracy"] < expected.accuracy
     assert found["auc"] == expected.auc
@@ -95,7 +95,7 @@ def test_a_threshold_that_cannot_be_saved(run, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("nearfar.workflow.decisions.save_threshold", refuse)
+    monkeypatch.setattr("nearfar.tables.verify.save_threshold", refuse)
     result = run(*VERIFY, "pairs.csv")
     assert "not saved in metric.safetensors: Permission denied" in result.stderr
     assert "Threshold saved" not in result.stdout

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from nearfar import SourceWeights
-from nearfar.retrieval import write_qrels
-from retrieval.test_sources import shop
+from nearfar.search import write_qrels
+from search.test_sources import shop
 
 INPUT = ["q.parquet", "d.parquet", "--qrels", "qrels.txt", "--source", "title"]
 

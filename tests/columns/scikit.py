@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from nearfar.columns.cells import column_values
-from nearfar.columns.kinds import Category, FreeText
+from nearfar.columns.guess import Category, FreeText
 
 
 def column_transformer(columns):

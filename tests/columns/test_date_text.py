@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from nearfar.columns import Columns
-from nearfar.columns.date_text import parse_date
+from nearfar.columns.cells import parse_date
 
 FORMS = ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%d/%m/%y", "%d.%m.%y"]
 FORMS += ["%d %b %Y", "%d. %B %Y", "%d-%b-%y", "%b %d, %Y", "%B %d %Y", "%d%b%Y"]

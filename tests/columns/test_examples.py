@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nearfar.columns import Columns
-from nearfar.columns.examples import column_examples
+from nearfar.columns.columns import column_examples
 
 
 def table():

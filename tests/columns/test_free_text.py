@@ -13,8 +13,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from columns.scikit import column_transformer
 from nearfar import Metric
 from nearfar.columns import Columns
-from nearfar.columns.examples import column_examples
-from nearfar.columns.kinds import FreeText
+from nearfar.columns.columns import column_examples
+from nearfar.columns.guess import FreeText
 
 RNG = np.random.default_rng(0)
 WORDS = [f"word{n}" for n in range(60)]

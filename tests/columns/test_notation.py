@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from columns.scikit import column_transformer
 from nearfar.columns import Columns
-from nearfar.columns import number_shapes as shapes_module
+from nearfar.columns import numbers as shapes_module
 from nearfar.columns.cells import CellError
-from nearfar.columns.examples import column_examples
-from nearfar.columns.notation import PLAIN, Notation, survey
+from nearfar.columns.columns import column_examples
+from nearfar.columns.numbers import PLAIN, Notation, survey
 
 NAN = float("nan")
 

@@ -11,9 +11,9 @@ import pytest
 from columns.scikit import column_transformer
 from nearfar.columns import Columns
 from nearfar.columns.cells import column_values
-from nearfar.columns.examples import column_examples
+from nearfar.columns.columns import column_examples
 from nearfar.columns.guess import guess
-from nearfar.columns.several_numbers import SeveralNumbers
+from nearfar.columns.measured import SeveralNumbers
 
 N = 50
 RNG = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import _safe_indexing
 
 from nearfar import LDA, AutoMetric, Columns, MetricNeighborsClassifier
-from nearfar.columns.kinds import Category, FreeText
+from nearfar.columns.guess import Category, FreeText
 
 OF_ROWS = ["age", "city", "joined", "comment"]
 """Columns of customers whose median, levels, first date and words depend on the rows."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nearfar.columns import units
-from nearfar.columns.units import unit_of
+from nearfar.columns import numbers as units
+from nearfar.columns.numbers import unit_of
 
 
 @pytest.mark.parametrize(

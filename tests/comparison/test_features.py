@@ -15,9 +15,9 @@ from sklearn.pipeline import make_pipeline
 
 from nearfar import MLKR, NCA, RCA, AutoMetric, Pairs, compare, read_table
 from nearfar.columns import Columns
-from nearfar.columns.kinds import FreeText
+from nearfar.columns.guess import FreeText
 from nearfar.comparison import default_methods, learned_method
-from nearfar.workflow.comparing import compare_table
+from nearfar.tables.compare import compare_table
 
 X, Y = load_wine(return_X_y=True)
 NOISE = np.random.default_rng(0).normal(size=(120, 2000))

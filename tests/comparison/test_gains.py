@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from nearfar.comparison import verdict as gains
 from nearfar.comparison.verdict import expected_gains, observe_rows, smallest_gain
-from nearfar.evaluate.measures import measure_of
+from nearfar.measures.registry import measure_of
 
 GOALS = ["classification", "ranking"]
 

@@ -14,8 +14,8 @@ from comparison.helpers import FakeClock, Fixed
 from nearfar import LSML, RCA, Chunklets, Metric, Pairs, RandomPairs, Triplets, compare
 from nearfar.comparison import Category
 from nearfar.comparison.splits import judgement_folds
-from nearfar.evaluate.judgement_losses import judgement_shares, misplaced
 from nearfar.learners.scaler import Scaler
+from nearfar.measures.judgements import judgement_shares, misplaced
 
 X, Y = load_wine(return_X_y=True)
 Z = Scaler.fit(X, "standard").transform(X)

@@ -24,7 +24,7 @@ from comparison.helpers import Failing, FakeClock
 from nearfar import LDA, BoostMetric, MixtureNCA, compare
 from nearfar.comparison import scoring
 from nearfar.comparison.compared_methods import UNSCALED
-from nearfar.evaluate.neighbor_votes import NUMBERS
+from nearfar.measures.neighbor_votes import NUMBERS
 from nearfar.metrics import search
 from nearfar.runtime.deadline import OutOfTimeError, deadline
 

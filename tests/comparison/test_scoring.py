@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from comparison.helpers import Fixed
-from nearfar import Metric, evaluate
+from nearfar import Metric, measures
 from nearfar.comparison import default_methods, scoring
 from nearfar.comparison.scoring import score_distance
 
@@ -36,9 +36,9 @@ def test_against_all_triplets(rng, rounded):
         shares.append((np.mean(order) + 1) / 2)
     assert 1 - found.loss("triplet_accuracy") == pytest.approx(np.mean(shares), abs=1e-9)
     if not rounded:
-        expected = evaluate.map_at_r(metric, gallery, codes, X_query=test, y_query=asked)
+        expected = measures.map_at_r(metric, gallery, codes, X_query=test, y_query=asked)
         assert 1 - found.loss("map_at_r") == pytest.approx(expected)
-        error = evaluate.knn_error(metric, gallery, codes, test, asked)
+        error = measures.knn_error(metric, gallery, codes, test, asked)
         assert found.losses["error"].mean() == pytest.approx(error)
 
 

@@ -12,7 +12,7 @@ from nearfar import RCA, AutoMetric, BoostMetric, Metric, RandomPairs, compare
 from nearfar.comparison import default_methods
 from nearfar.comparison.scoring import score_distance
 from nearfar.comparison.splits import class_folds
-from nearfar.evaluate import leave_one_out_error, map_at_r
+from nearfar.measures import leave_one_out_error, map_at_r
 
 RNG = np.random.RandomState(0)
 ROWS = RNG.permutation(1797)[:400]

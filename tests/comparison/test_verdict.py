@@ -14,7 +14,7 @@ from nearfar.comparison.verdict_wording import (
     search_headline,
     verdict_text,
 )
-from nearfar.evaluate.measures import ERROR
+from nearfar.measures.registry import ERROR
 
 
 @pytest.mark.parametrize(

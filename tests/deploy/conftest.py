@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nearfar import ForestMetric, Metric
-from nearfar.metrics.piece_map import PieceMap
+from nearfar.metrics.feature_maps import PieceMap
 
 if importlib.util.find_spec("sentence_transformers") is None:
     collect_ignore = ["test_sentence_transformers.py"]

@@ -12,7 +12,7 @@ from sklearn.datasets import load_wine
 
 from nearfar import Columns, GatedMetric, Metric, learn, read_table
 from nearfar.command import app
-from nearfar.metrics.learned_from import Threshold, save_threshold
+from nearfar.metrics.training_facts import Threshold, save_threshold
 
 X, Y = load_wine(return_X_y=True)
 NAMES = [f"part_{j}" for j in range(13)]

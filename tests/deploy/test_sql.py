@@ -15,7 +15,7 @@ import pytest
 from deploy.conftest import METRICS, WIDTH
 from nearfar import Metric, Relevance, RetrievalAdapter
 from nearfar.neighbors import kneighbors
-from nearfar.retrieval.cutoff import Cutoff
+from nearfar.search.cutoff import Cutoff
 
 K = 10
 TABLE, QUOTED = 'a "table"', '"a ""table"""'

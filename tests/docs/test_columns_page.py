@@ -9,7 +9,7 @@ import pytest
 
 from docs.pages import ROOT, Page
 from nearfar.columns.cells import GAP_WORDS
-from nearfar.columns.notation import survey
+from nearfar.columns.numbers import survey
 
 PAGE = Page.read(ROOT / "docs/reference/columns.md")
 FORMS = re.findall(r"^\| (``.*``.*) \| (-?[\d.]+.*) \|$", PAGE.text, re.MULTILINE)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fuzz.inputs import N_CASES
-from nearfar.tables import TableError, read_table
+from nearfar.frames import TableError, read_table
 from table_files import excel_parts, zipped
 
 # The long run of .ci/long has 10,000 files.

@@ -21,8 +21,8 @@ import pytest
 from fuzz import command_server
 from fuzz.inputs import N_CASES
 from nearfar import Metric
-from nearfar.retrieval import write_qrels
-from retrieval.adapters import noisy_searches
+from nearfar.search import write_qrels
+from search.adapters import noisy_searches
 
 N_KILLS = max(12, N_CASES // 5)
 LABEL = ("--label", "label", "--folds", "2", "--seed", "0")

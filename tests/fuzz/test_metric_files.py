@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from fuzz.inputs import cases, check_message
 from nearfar import GatedMetric, MaxMarginMetric, Metric
 from nearfar.columns import Columns
-from nearfar.columns.examples import column_examples
-from nearfar.columns.kinds import Category, FreeText, Number
-from nearfar.columns.notation import Notation
+from nearfar.columns.columns import column_examples
+from nearfar.columns.guess import Category, FreeText, Number
+from nearfar.columns.numbers import Notation
 
 
 def saved(metric):

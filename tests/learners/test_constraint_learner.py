@@ -9,11 +9,11 @@ from sklearn.datasets import load_wine
 
 import nearfar
 from nearfar import ITML, LSML, InverseCovariance, PSDBoost, RandomPairs, RandomTriplets
-from nearfar.constraints import Supervision
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.problem import FitInput, inverse_covariance
 from nearfar.learners.scaler import Scaler
 from nearfar.rows import open_rows
+from nearfar.supervision import Supervision
 
 X, Y = load_wine(return_X_y=True)
 LEARNERS = [

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from nearfar import NCA, RCA, BoostMetric, MaxMarginMetric, Metric, RandomPairs, RandomTriplets
 from nearfar.losses import Exponential
-from nearfar.rows import base
+from nearfar.rows import rows as base
 from nearfar.runtime.progress import watching
 
 N, D = 1500, 6

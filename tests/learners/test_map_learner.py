@@ -9,11 +9,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import LMNN, MLKR, NCA, Metric, MixtureNCA, NearestTriplets, SparseNCA
-from nearfar.constraints import Supervision
 from nearfar.learners.map_learner import named_map, principal_axes
 from nearfar.learners.problem import FitInput
 from nearfar.learners.scaler import Scaler
 from nearfar.rows import open_rows
+from nearfar.supervision import Supervision
 
 X, Y = load_wine(return_X_y=True)
 Z = StandardScaler().fit_transform(X)

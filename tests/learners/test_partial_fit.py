@@ -22,9 +22,9 @@ from nearfar import (
     SparseNCA,
     Triplets,
 )
-from nearfar.evaluate import knn_error
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.closed_form import SummedClosedForm
+from nearfar.measures import knn_error
 from problems import labelled, public_names
 
 X, Y = load_digits(return_X_y=True)

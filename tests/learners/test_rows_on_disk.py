@@ -38,7 +38,8 @@ from nearfar import (
 from nearfar.learners import fitting
 from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.selection.held_out import sample
-from nearfar.rows import base, opening
+from nearfar.rows import files as opening
+from nearfar.rows import rows as base
 
 N, D = 1500, 6
 
@@ -212,9 +213,9 @@ def test_large_memmaps_are_read_in_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "_SMALL_BYTES", 1000)
     mapped = np.load(saved(X, tmp_path), mmap_mode="r")
     read = []
-    own = nearfar.rows.npy.NpyRows.read
+    own = nearfar.rows.files.NpyRows.read
     monkeypatch.setattr(
-        nearfar.rows.npy.NpyRows, "read", lambda self, part: (read.append(1), own(self, part))[1]
+        nearfar.rows.files.NpyRows, "read", lambda self, part: (read.append(1), own(self, part))[1]
     )
     RCA().fit(mapped, y)
     assert read

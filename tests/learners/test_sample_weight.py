@@ -53,7 +53,6 @@ from nearfar import (
     SparseNCA,
     Triplets,
 )
-from nearfar.constraints import Supervision
 from nearfar.learners.base import known_learners
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.triplet_operator import TripletOperator
@@ -65,6 +64,7 @@ from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.held_out import held_out_parts
 from nearfar.learners.selection.scale import choose_scale
 from nearfar.metrics.metric import Metric
+from nearfar.supervision import Supervision
 
 X, Y = (part[::3] for part in load_iris(return_X_y=True))
 N = len(X)

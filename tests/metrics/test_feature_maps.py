@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier
 
-from nearfar import Metric, evaluate
-from nearfar.metrics.feature_maps import SideBySide, moved
+from nearfar import Metric, measures
+from nearfar.metrics.feature_maps import PieceMap, SideBySide, moved
 from nearfar.metrics.leaf_map import Forest, LeafMap
-from nearfar.metrics.piece_map import PieceMap
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.normal(size=(60, 4))
@@ -210,7 +209,7 @@ class TestNarrowed:
 
     def test_all_coordinates_keep_all_neighbours(self):
         metric = Metric(RANDOM.normal(size=(3, 4)))
-        assert evaluate.neighbor_recall(metric, metric.narrowed(X, 3), X, NEW) == 1.0
+        assert measures.neighbor_recall(metric, metric.narrowed(X, 3), X, NEW) == 1.0
 
     @pytest.mark.parametrize("n_components", [0, 4])
     def test_too_few_or_too_many(self, n_components):
@@ -222,6 +221,6 @@ def test_recall_counts_neighbours_one_by_one():
     metric, other = Metric.identity(4), Metric(np.diag([1.0, 1.0, 0.2, 0.0]))
     nearest, found = (np.argsort(each.distances(NEW, X), axis=1)[:, :7] for each in (metric, other))
     expected = np.mean([len({*a} & {*b}) / 7 for a, b in zip(nearest, found, strict=True)])
-    assert evaluate.neighbor_recall(metric, other, X, NEW, k=7) == pytest.approx(expected)
+    assert measures.neighbor_recall(metric, other, X, NEW, k=7) == pytest.approx(expected)
     index = other.to_faiss(X)
-    assert evaluate.neighbor_recall(metric, index, X, NEW, k=7) == pytest.approx(expected)
+    assert measures.neighbor_recall(metric, index, X, NEW, k=7) == pytest.approx(expected)

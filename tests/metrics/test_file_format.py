@@ -16,10 +16,10 @@ from safetensors.numpy import load_file, save_file
 
 from nearfar import GatedMetric, Metric
 from nearfar.columns import Columns
-from nearfar.columns.kinds import Boolean, Category, Date, Number, Vector
+from nearfar.columns.guess import Boolean, Category, Date, Number, Vector
 from nearfar.metrics import file_format
+from nearfar.metrics.feature_maps import KernelMap
 from nearfar.metrics.file_format import read_metadata
-from nearfar.metrics.kernel_map import KernelMap
 from nearfar.metrics.threshold_votes import Votes
 from nearfar.runtime import atomic_write
 

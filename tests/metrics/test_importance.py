@@ -8,8 +8,8 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import ForestMetric, GatedMetric, MaxMarginMetric, Metric
-from nearfar.metrics.importance import feature_importances, feature_spreads, leading_directions
-from nearfar.metrics.piece_map import PieceMap
+from nearfar.metrics.explanations import feature_importances, feature_spreads, leading_directions
+from nearfar.metrics.feature_maps import PieceMap
 
 X, Y = load_wine(return_X_y=True)
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from nearfar import GatedMetric, Metric, Pairs, Triplets
-from nearfar.metrics.kernel_map import KernelMap
+from nearfar.metrics.feature_maps import KernelMap
 from nearfar.neighbors import kneighbors
 
 

@@ -9,8 +9,8 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import ForestMetric, GatedMetric, Metric
-from nearfar.metrics.pair_explanation import explain_pair
-from nearfar.metrics.piece_map import PieceMap
+from nearfar.metrics.explanations import explain_pair
+from nearfar.metrics.feature_maps import PieceMap
 
 X, Y = load_wine(return_X_y=True)
 NAMES = [f"column {j}" for j in range(13)]

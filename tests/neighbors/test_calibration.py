@@ -8,7 +8,7 @@ from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 
 from nearfar import LDA, RCA, AutoMetric, BoostMetric, MetricNeighborsClassifier, MixtureNCA
-from nearfar.evaluate.neighbor_votes import Reliability, class_shares
+from nearfar.measures.neighbor_votes import Reliability, class_shares
 from nearfar.neighbors.calibration import cross_fitted
 
 

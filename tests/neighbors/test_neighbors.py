@@ -19,7 +19,7 @@ from nearfar import (
     Triplets,
 )
 from nearfar.columns import Columns
-from nearfar.evaluate import knn_error
+from nearfar.measures import knn_error
 from nearfar.neighbors import MetricNeighbors, kneighbors
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, Metric, MetricNeighborsClassifier, MixtureNCA
-from nearfar.evaluate.neighbor_votes import Reliability
+from nearfar.measures.neighbor_votes import Reliability
 from nearfar.neighbors import NeighborPredictor
 from nearfar.neighbors.strangeness import Strangeness
 

@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.neighbors import KNeighborsRegressor
 
 from nearfar import MLKR, AutoMetric, MetricNeighborsRegressor
-from nearfar.evaluate.neighbor_votes import NUMBERS
+from nearfar.measures.neighbor_votes import NUMBERS
 
 X, Y = make_friedman1(160, n_features=6, noise=0.5, random_state=0)
 NEW, _ = make_friedman1(40, n_features=6, random_state=1)

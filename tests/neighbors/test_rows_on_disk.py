@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from nearfar import RCA, Metric, MetricNeighborsClassifier, MetricNeighborsRegressor, MixtureNCA
 from nearfar.neighbors import kneighbors
-from nearfar.rows import base
+from nearfar.rows import rows as base
 
 
 @pytest.fixture(params=["npy", "dask"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearfar.numerics.edges import Edges
-from nearfar.numerics.sorted_rows import ClassOrder
+from nearfar.numerics.nearest_rows import ClassOrder
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

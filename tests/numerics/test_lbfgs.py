@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearfar.numerics.lbfgs import lbfgs
+from nearfar.numerics.optimizers import lbfgs
 
 
 def test_lbfgs_can_be_stopped_and_fails_loudly():

@@ -21,7 +21,7 @@ from nearfar import (
     RetrievalAdapter,
     Triplets,
     compare,
-    evaluate,
+    measures,
     read_table,
 )
 from nearfar.metrics.search import MANHATTAN, Distance
@@ -89,7 +89,7 @@ LABELS = {
         lambda rows: PairVerifier().fit(rows, Y),
         lambda rows: compare(rows, Y, []),
         lambda rows: compare(rows, TRIPLETS, []),
-        lambda rows: evaluate.triplet_accuracy(METRIC, rows, TRIPLETS),
+        lambda rows: measures.triplet_accuracy(METRIC, rows, TRIPLETS),
         lambda rows: RetrievalAdapter().fit(rows, X, Relevance([0], [0])),
     ],
 )
@@ -111,7 +111,7 @@ def test_a_mask_without_entries_is_no_mask():
         lambda labels: compare(X, labels, []),
         lambda labels: PairVerifier(RCA()).fit(X, labels),
         lambda labels: MetricNeighborsClassifier(RCA()).fit(X, labels),
-        lambda labels: evaluate.leave_one_out_error(METRIC, X, labels),
+        lambda labels: measures.leave_one_out_error(METRIC, X, labels),
         lambda labels: NCA(max_iter=2).fit(X, Y, groups=labels),
         lambda labels: compare(X, Y, [], groups=labels),
     ],
@@ -134,7 +134,7 @@ def test_triplets_of_missing_values_are_no_ties():
     rows = X.copy()
     rows[1, 0] = np.nan
     with pytest.raises(ValueError, match="Distances are not finite"):
-        evaluate.triplet_accuracy(METRIC, rows, TRIPLETS)
+        measures.triplet_accuracy(METRIC, rows, TRIPLETS)
     with pytest.raises(ValueError, match="Distances are not finite"):
         Distance(np.asarray, MANHATTAN).prefers(rows, TRIPLETS.index)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearfar.numerics.simplex import Point, maximize, maximize_quadratic
+from nearfar.numerics.optimizers import Point, maximize, maximize_quadratic
 
 
 @settings(max_examples=30, deadline=None)

@@ -7,7 +7,7 @@ from nearfar import open_rows
 from nearfar.numerics import tiled_edges
 from nearfar.numerics.edges import SignedEdges, edges_of
 from nearfar.numerics.tiled_edges import TiledEdges
-from nearfar.rows import base
+from nearfar.rows import rows as base
 
 N, D, M = 500, 7, 2000
 

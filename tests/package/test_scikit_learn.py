@@ -49,7 +49,7 @@ NOT_CHECKED = {
     "OrdinalEmbedding": "It learns from triplets of objects, which have no X.",
     "PairVerifier": "It predicts pairs of rows of X. tests/verification adapts it to the checks.",
     "RecordMatcher": "It learns from two tables, and from pairs of their records.",
-    "RetrievalAdapter": "It learns from queries, documents and relevance. tests/retrieval adapts "
+    "RetrievalAdapter": "It learns from queries, documents and relevance. tests/search adapts "
     "it to the checks.",
     "SourceWeights": "It learns from rankings of sources, by their names.",
 }

@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 
 import nearfar
 from nearfar import Metric, Pairs, Triplets
-from nearfar.constraints import Chunklets
+from nearfar.supervision import Chunklets
 
 IRIS, LABELS = load_iris(return_X_y=True)
 X, Y = IRIS[::2], LABELS[::2]

@@ -7,7 +7,7 @@ import pytest
 from matplotlib import pyplot
 from scipy.stats import norm
 
-from nearfar import MetricBoost, MixtureNCA, Pairs, RandomPairs, evaluate, plots
+from nearfar import MetricBoost, MixtureNCA, Pairs, RandomPairs, measures, plots
 from wines import BROKEN, GATED, NAMES, PLAIN, X, Y, kernel_metric
 
 PARTS = X[::2], Y[::2], X[1::2], Y[1::2]
@@ -19,7 +19,7 @@ def legend_of(ax):
 
 class TestCurves:
     def test_of_accuracies(self):
-        found = evaluate.accuracy_by("n_metrics", [1, 2], MixtureNCA(random_state=0), *PARTS)
+        found = measures.accuracy_by("n_metrics", [1, 2], MixtureNCA(random_state=0), *PARTS)
         assert all(0.8 < accuracy <= 1 for accuracy in found.values())
         ax = plots.curves({"mixture": found}, "metrics")
         assert ax.lines[0].get_xdata().tolist() == [1, 2]
@@ -34,7 +34,7 @@ class TestCurves:
             assert line.get_xdata().tolist() == list(range(1, 8))
             np.testing.assert_array_equal(
                 line.get_ydata(),
-                evaluate.neighbor_accuracy_curve(metric, PARTS[0], NAMES[::2], max_k=7, **queries),
+                measures.neighbor_accuracy_curve(metric, PARTS[0], NAMES[::2], max_k=7, **queries),
             )
         assert legend_of(ax) == list(metrics)
         looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in ax.lines}
@@ -46,8 +46,8 @@ class TestCurves:
         pairs = RandomPairs(300)(X, Y, np.random.RandomState(0))
         ax = plots.roc(metrics, X, pairs)
         for line, metric, text in zip(ax.lines, metrics.values(), legend_of(ax), strict=False):
-            curve = evaluate.verification_curve(metric, X, pairs)
-            result = evaluate.verification(metric, X, pairs)
+            curve = measures.verification_curve(metric, X, pairs)
+            result = measures.verification(metric, X, pairs)
             np.testing.assert_array_equal(line.get_xdata(), curve.false_positive_rate)
             np.testing.assert_array_equal(line.get_ydata(), curve.true_positive_rate)
             assert f"AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %" in text
@@ -58,13 +58,13 @@ class TestCurves:
         pairs = RandomPairs(300)(X, Y, np.random.RandomState(0))
         ax = plots.det(metrics, X, pairs)
         for line, metric, text in zip(ax.lines, metrics.values(), legend_of(ax), strict=True):
-            curve = evaluate.verification_curve(metric, X, pairs)
+            curve = measures.verification_curve(metric, X, pairs)
             missed = 1 - curve.true_positive_rate
             drawn = (curve.false_positive_rate > 0) & (missed > 0) & (missed < 1)
             drawn &= curve.false_positive_rate < 1
             np.testing.assert_allclose(norm.cdf(line.get_xdata()), curve.false_positive_rate[drawn])
             np.testing.assert_allclose(norm.cdf(line.get_ydata()), missed[drawn])
-            assert f"EER {100 * evaluate.verification(metric, X, pairs).eer:.1f} %" in text
+            assert f"EER {100 * measures.verification(metric, X, pairs).eer:.1f} %" in text
         assert [label.get_text() for label in ax.get_xticklabels()][:2] == ["0.1", "1"]
         with pytest.raises(ValueError, match="DET curve needs Pairs"):
             plots.det(metrics, X, Y)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import NCA, ForestMetric, Metric, plots
-from nearfar.metrics.importance import feature_importances
+from nearfar.metrics.explanations import feature_importances
 from wines import BROKEN, GATED, PLAIN, X, Y, kernel_metric
 
 

@@ -14,7 +14,7 @@ from nearfar import (
     Metric,
     MetricBoost,
     SparseNCA,
-    evaluate,
+    measures,
     plots,
 )
 from nearfar.runtime.history import History, Iteration
@@ -81,10 +81,10 @@ class TestAccuracyByRank:
         line, level = ax.lines
         assert line.get_xdata().tolist() == sorted(last) == list(range(1, 14))
         for rank, accuracy in zip(*line.get_data(), strict=True):
-            error = evaluate.knn_error(last[rank], *PARTS, n_neighbors=5)
+            error = measures.knn_error(last[rank], *PARTS, n_neighbors=5)
             assert accuracy == 1 - error
         plain = Metric(np.diag(1 / PARTS[0].std(axis=0)))
-        assert level.get_ydata()[0] == 1 - evaluate.knn_error(plain, *PARTS, n_neighbors=5)
+        assert level.get_ydata()[0] == 1 - measures.knn_error(plain, *PARTS, n_neighbors=5)
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("rank", "5-NN accuracy")
         assert legend_of(ax) == ["BoostMetric", "Euclidean, standardised"]
 
@@ -97,7 +97,7 @@ class TestAccuracyByRank:
         assert len(shown) == 6
         assert ax.get_xlabel() == "iterations (rank 13 from the start)"
         assert ax.get_xscale() == "log"
-        final = 1 - evaluate.knn_error(learner.metric_, *PARTS)
+        final = 1 - measures.knn_error(learner.metric_, *PARTS)
         assert ax.lines[0].get_ydata()[-1] == final
 
     def test_another_baseline(self):
@@ -105,13 +105,13 @@ class TestAccuracyByRank:
         unscaled = {"Euclidean (unscaled)": Metric.identity(13)}
         ax = plots.accuracy_by_rank(learner, *PARTS, baseline=unscaled)
         level = ax.lines[1].get_ydata()[0]
-        assert level == 1 - evaluate.knn_error(Metric.identity(13), *PARTS)
+        assert level == 1 - measures.knn_error(Metric.identity(13), *PARTS)
         assert legend_of(ax) == ["BoostMetric", "Euclidean (unscaled)"]
 
     def test_one_point_is_the_final_metric(self):
         learner = DRMetric(scale="standard", prior=None).fit(*PARTS[:2])
         ax = plots.accuracy_by_rank(learner, *PARTS, max_points=1)
-        final = 1 - evaluate.knn_error(learner.metric_, *PARTS)
+        final = 1 - measures.knn_error(learner.metric_, *PARTS)
         assert ax.lines[0].get_ydata().tolist() == [final]
 
     def test_frames_and_names(self):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nearfar.report import write_report
+from nearfar.page.page import write_report
 from studies import make_study
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from nearfar import RCA, MetricBoost, RandomTriplets
 from nearfar.comparison import default_methods, learned_method
-from nearfar.report import Study, write_report
+from nearfar.page.page import write_report
+from nearfar.tables.report_study import Study
 from problems import noisy_copies
 
 X, Y, GROUPS = noisy_copies()

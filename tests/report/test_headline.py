@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from nearfar import BoostMetric, Metric, Triplets, compare, evaluate
+from nearfar import BoostMetric, Metric, Triplets, compare, measures
 from nearfar.comparison import Category, Comparison, MethodResult, default_methods
 from nearfar.comparison.goal_comparison import compare_losses
-from nearfar.metrics.learned_from import save_learned
-from nearfar.report import Study
-from nearfar.report.headline import headlines, reason
-from nearfar.report.page import render
+from nearfar.metrics.training_facts import save_learned
+from nearfar.page.page import render
+from nearfar.tables.report_headline import headlines, reason
+from nearfar.tables.report_study import Study
 from studies import boost, judgements_study, wine_study
 
 X, Y = load_wine(return_X_y=True)
@@ -50,7 +50,7 @@ def test_without_a_comparison_held_out_rows_decide():
     (headline,) = headlines(study)
     train, test = study.split
     metric = boost(X[train], Y[train]).metric_
-    error = evaluate.knn_error(metric, X[train], Y[train], X[test], Y[test])
+    error = measures.knn_error(metric, X[train], Y[train], X[test], Y[test])
     assert headline.after == f"{100 * error:.1f} %"
     assert headline.reference == "Euclidean distance"
     assert headline.basis.endswith("Measured on 54 held-out rows.")
@@ -108,9 +108,9 @@ def test_judgements(kind):
     assert len(seen) + len(unseen) == len(study.y)
     metric = study.relearn(X, seen).metric_
     if kind == "triplets":
-        assert headline.after == f"{100 * evaluate.triplet_accuracy(metric, X, unseen):.1f} %"
+        assert headline.after == f"{100 * measures.triplet_accuracy(metric, X, unseen):.1f} %"
     else:
-        assert headline.after == f"{evaluate.verification(metric, X, unseen).auc:.3f}"
+        assert headline.after == f"{measures.verification(metric, X, unseen).auc:.3f}"
     assert headline.basis == f"Measured on {len(unseen)} held-out {kind}."
     verdict = study.held_out.verdict
     assert headline.badge == verdict.category.text(kind)
@@ -125,8 +125,8 @@ def test_weights_of_judgements_count(rng):
     index = np.array([rng.choice(len(X), 3, replace=False) for _ in range(300)])
     study = triplets_study(index, rng.uniform(0, 5, size=300))
     unseen = study.judgement_split[1]
-    weighted = evaluate.triplet_accuracy(study.metric, X, unseen)
-    assert abs(weighted - evaluate.triplet_accuracy(study.metric, X, unseen.index)) > 0.001
+    weighted = measures.triplet_accuracy(study.metric, X, unseen)
+    assert abs(weighted - measures.triplet_accuracy(study.metric, X, unseen.index)) > 0.001
     (headline,) = headlines(study)
     assert headline.after == f"{100 * weighted:.1f} %"
     integers = rng.integers(1, 4, size=300)

@@ -12,10 +12,15 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import GatedMetric, Metric, Pairs, Triplets
-from nearfar.report.blocks import Figures, Text
-from nearfar.report.figures import svgs
-from nearfar.report.map_section import MapPoints, draw_map, map_section
-from nearfar.report.planes import plane_of_judgements, plane_of_labels
+from nearfar.page.blocks import Figures, Text
+from nearfar.page.figures import svgs
+from nearfar.tables.report_map import (
+    MapPoints,
+    draw_map,
+    map_section,
+    plane_of_judgements,
+    plane_of_labels,
+)
 from studies import judgements_study, many_classes_study, wine_study
 
 X, Y = load_wine(return_X_y=True)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from nearfar import match
-from nearfar.report.match_page import _marked
+from nearfar.records.page import _marked
 from record_tables import known_matches, persons
 
 

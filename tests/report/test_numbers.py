@@ -9,8 +9,8 @@ from sklearn.datasets import make_friedman1
 import nearfar
 from nearfar import MLKR
 from nearfar.comparison import learned_method
-from nearfar.report import Study
-from nearfar.report.headline import headlines
+from nearfar.tables.report_headline import headlines
+from nearfar.tables.report_study import Study
 
 X, Y = make_friedman1(150, n_features=5, noise=0.5, random_state=0)
 

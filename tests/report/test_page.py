@@ -14,9 +14,9 @@ from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, Metric, compare
 from nearfar.neighbors import kneighbors
-from nearfar.report import Study, write_report
-from nearfar.report.page import render
-from nearfar.runtime.notes import Note
+from nearfar.page.page import render, write_report
+from nearfar.runtime.messages import Note
+from nearfar.tables.report_study import Study
 from studies import KINDS, boost, wine_study
 
 OTHER_KINDS = [kind for kind in KINDS if kind != "images"]

@@ -9,12 +9,10 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from nearfar import BoostMetric, ForestMetric, Metric, Pairs, compare
 from nearfar.comparison import Comparison, GoalComparison, MethodResult, default_methods
-from nearfar.evaluate.intervals import mean_interval
-from nearfar.evaluate.measures import PAIR_AUC, HeldOutJudgements
-from nearfar.report.bars import comparison_section
-from nearfar.report.blocks import Bars, Figures, Matrix, Table, Text
-from nearfar.report.classes import classes_section
-from nearfar.report.sections import features_section
+from nearfar.evidence.intervals import mean_interval
+from nearfar.measures.registry import PAIR_AUC, HeldOutJudgements
+from nearfar.page.blocks import Bars, Figures, Matrix, Table, Text
+from nearfar.tables.report_sections import classes_section, comparison_section, features_section
 from studies import judgements_study, wine_study
 
 X, Y = load_wine(return_X_y=True)

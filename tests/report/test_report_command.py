@@ -15,8 +15,8 @@ from cli.customers import customers
 from nearfar import Metric
 from nearfar.command import app
 from nearfar.comparison import Comparison, MethodResult, default_methods
-from nearfar.workflow.methods import find_method
-from nearfar.workflow.reporting import choose_subject
+from nearfar.tables.methods import find_method
+from nearfar.tables.report import choose_subject
 
 
 def write_judgements(kind):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from nearfar import Relevance, compare_retrieval
-from nearfar.report import SearchStudy, write_search_report
-from retrieval.adapters import Stretched, noisy_searches
+from nearfar.search.page import SearchStudy, write_search_report
+from search.adapters import Stretched, noisy_searches
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from nearfar import BoostMetric, RandomTriplets
-from nearfar.report import Study, write_report
-from nearfar.report.thumbnails import pixels, thumbnail
+from nearfar.page.page import write_report
+from nearfar.page.thumbnails import pixels, thumbnail
+from nearfar.tables.report_study import Study
 from studies import wine_study
 
 ADDRESS = re.compile(r"data:image/(?:png|webp);base64,([\w+/=]+)")

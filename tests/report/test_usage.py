@@ -15,8 +15,8 @@ from sklearn.datasets import load_wine
 from cli.customers import customers
 from nearfar import Metric
 from nearfar.command import app
-from nearfar.report.usage import usage_section, without_nearfar
-from nearfar.workflow.reporting import reading_code
+from nearfar.tables.report import reading_code
+from nearfar.tables.report_sections import usage_section, without_nearfar
 from studies import wine_study
 
 X, Y = load_wine(return_X_y=True)
@@ -69,7 +69,7 @@ def test_it_maps_the_rows_at_hand(ending):
 
 @pytest.mark.parametrize(("found", "ending"), [(None, ".csv"), (object(), ".parquet")])
 def test_parquet_is_suggested_if_its_package_is_installed(monkeypatch, found, ending):
-    monkeypatch.setattr("nearfar.runtime.optional_package.find_spec", lambda name: found)
+    monkeypatch.setattr("nearfar.runtime.messages.find_spec", lambda name: found)
     assert f" mapped{ending}\n" in usage_section(wine_study()).blocks[1].text
 
 

@@ -3,7 +3,8 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import open_rows
-from nearfar.rows import Moments, base, column_ranges, column_variances, gram
+from nearfar.rows import Moments, column_ranges, column_variances, gram
+from nearfar.rows import rows as base
 
 
 @pytest.fixture(name="X")

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearfar import RCA, open_rows
-from nearfar.rows import as_rows, base
-from nearfar.rows.npy import NpyRows
-from nearfar.rows.parquet import ParquetRows
+from nearfar.rows import as_rows
+from nearfar.rows import rows as base
+from nearfar.rows.files import NpyRows, ParquetRows
 
 
 @pytest.fixture(autouse=True)

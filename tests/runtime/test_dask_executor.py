@@ -21,7 +21,7 @@ from nearfar import (
     RandomTriplets,
     open_rows,
 )
-from nearfar.rows import base
+from nearfar.rows import rows as base
 from nearfar.runtime.dask_executor import DaskExecutor
 from nearfar.runtime.progress import watching
 from nearfar.runtime.threads import chosen_executor

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from nearfar import AutoMetric, Metric, MixtureNCA, Relevance, RetrievalAdapter, compare
 from nearfar.learners.selection.expectation import Expected
-from nearfar.runtime.notebook_html import bars, fragment
+from nearfar.runtime.messages import bars, fragment
 
 
 class Balanced(HTMLParser):

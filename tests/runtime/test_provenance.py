@@ -9,9 +9,9 @@ import pytest
 
 from nearfar import Metric, RetrievalAdapter
 from nearfar.metrics.file_format import read_metadata
-from nearfar.metrics.learned_from import Stated, Threshold, save_learned, save_threshold
-from nearfar.runtime.provenance import Provenance
-from retrieval.adapters import noisy_searches
+from nearfar.metrics.training_facts import Stated, Threshold, save_learned, save_threshold
+from nearfar.runtime.tensor_file import Provenance
+from search.adapters import noisy_searches
 
 DIGESTS = np.array([3, 1, 2])
 

@@ -23,7 +23,7 @@ from nearfar import (
     RandomPairs,
     Triplets,
 )
-from nearfar.constraints import Chunklets
+from nearfar.supervision import Chunklets
 from nearfar.verification import TargetNotCertifiedError
 from nearfar.verification.calibration_split import split_labels, split_pairs
 from verification.populations import all_pairs, population

@@ -10,12 +10,12 @@ import pytest
 import nearfar
 from nearfar import AutoMetric
 from nearfar.comparison import MethodResult, compared_methods, default_methods
-from nearfar.runtime.notes import collecting_notes
-from nearfar.tables.reading import read_table
-from nearfar.tables.table import Table
-from nearfar.workflow import learning
-from nearfar.workflow.comparing import compare_table, sampled_rows
-from nearfar.workflow.methods import find_method
+from nearfar.frames.reading import read_table
+from nearfar.frames.table import Table
+from nearfar.runtime.messages import collecting_notes
+from nearfar.tables import learn as learning
+from nearfar.tables.compare import compare_table, sampled_rows
+from nearfar.tables.methods import find_method
 
 
 @pytest.fixture(name="table")

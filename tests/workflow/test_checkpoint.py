@@ -21,8 +21,8 @@ from nearfar import LMNN, NCA, RCA, BoostMetric, Metric
 from nearfar.learners.base import known_learners
 from nearfar.metrics.file_format import read_metadata
 from nearfar.runtime.progress import watching
-from nearfar.workflow import checkpoint
-from nearfar.workflow.checkpoint import FitCheckpoint, can_continue
+from nearfar.tables import checkpoint
+from nearfar.tables.checkpoint import FitCheckpoint, can_continue
 
 LEARN = ["learn", "iris.csv", *LABELS, "--out", "done", "--checkpoint", "kept"]
 FIT = [*LEARN, "--no-comparison", "--method", "nca"]
@@ -209,7 +209,7 @@ def test_an_interruption_before_the_fit_keeps_nothing(run, folder, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearfar.workflow.learning.fit_method", stop)
+    monkeypatch.setattr("nearfar.tables.learn.fit_method", stop)
     assert "Nothing was kept; run the same" in run(*FIT, code=130).stderr
     assert not list(folder.glob("kept*"))
 
@@ -300,7 +300,7 @@ def test_rows_that_are_not_in_memory_continue(kind, tmp_path):
 
 START = """
 from nearfar.cli import main
-from nearfar.workflow import checkpoint
+from nearfar.tables import checkpoint
 checkpoint.SECONDS_BETWEEN_WRITES = 0
 main()
 """

@@ -8,11 +8,11 @@ from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from nearfar import Metric, Pairs, RetrievalAdapter, Triplets, gate
-from nearfar.metrics.learned_from import save_learned
-from nearfar.retrieval import JudgedRanking, search
-from nearfar.tables import Table
-from nearfar.workflow.evaluation import evaluate_metric
-from retrieval.adapters import noisy_searches
+from nearfar.frames import Table
+from nearfar.metrics.training_facts import save_learned
+from nearfar.search import JudgedRanking, search
+from nearfar.tables.evaluate import evaluate_metric
+from search.adapters import noisy_searches
 
 Q, X, RELEVANCE, HELPFUL = noisy_searches(120)
 LEARNED, JUDGED = np.arange(20), np.arange(20, 120)
@@ -115,7 +115,7 @@ def test_documents_of_another_model_are_warned_of(adapters):
 
 def test_searches_that_lose_for_unseen_documents_do_not_pass(adapters, monkeypatch):
     """The rule of all searches holds for versions, too."""
-    from nearfar.retrieval.results import SearchComparison
+    from nearfar.search.results import SearchComparison
 
     monkeypatch.setattr(SearchComparison, "_harm_of_unseen", lambda self, result: 0.99)
     assert gate_searches(adapters["plain"], adapters["helpful"]).outcome == "worse"

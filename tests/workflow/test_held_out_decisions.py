@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearfar import Metric, Pairs
-from nearfar.workflow.decisions import held_out_decisions
+from nearfar.tables.verify import held_out_decisions
 
 METRIC = Metric.identity(1)
 

@@ -10,7 +10,7 @@ import pytest
 import nearfar
 from nearfar import LMNN, Metric, Pairs
 from nearfar.metrics.file_format import read_metadata
-from nearfar.runtime.provenance import Provenance
+from nearfar.runtime.tensor_file import Provenance
 
 LDA = {"methods": "lda", "cv": 2}
 

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from nearfar import RecordMatcher, match
 from nearfar.verification import TargetNotCertifiedError
 from record_tables import known_matches, persons
-from tests.matching.people import messy, people
+from tests.records.people import messy, people
 
 LEFT, RIGHT = persons(150)
 

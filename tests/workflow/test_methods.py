@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from nearfar import NCA, RCA, AutoMetric, BoostMetric, MetricBoost
-from nearfar.workflow.methods import AUTO, LEARNERS, METHOD_NAMES, choose_methods, find_method
+from nearfar.tables.methods import AUTO, LEARNERS, METHOD_NAMES, choose_methods, find_method
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from nearfar.ask.store import Answered, Store
-from nearfar.tables.errors import TableError
-from nearfar.tables.formats import read_frame
+from nearfar.frames.formats import read_frame
+from nearfar.frames.frames import TableError
 
 ANSWERS_ENDING = ".db"
 

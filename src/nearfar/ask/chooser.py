@@ -43,8 +43,8 @@ from nearfar.ask.questions import (
     arrays,
     rows_of,
 )
-from nearfar.constraints import Pairs, Triplets
 from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
+from nearfar.supervision import Pairs, Triplets
 from nearfar.typing import Floats, Ints, Vector
 
 VERSION = "2"

@@ -26,11 +26,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from nearfar.ask.ordinal_embedding import OrdinalEmbedding, OrdinalProblem
 from nearfar.ask.posterior import LogisticPosterior
-from nearfar.constraints import Triplets
-from nearfar.learners.ordinal import OrdinalEmbedding
-from nearfar.learners.ordinal.ordinal_embedding import OrdinalProblem
 from nearfar.learners.scaler import Scaler
+from nearfar.supervision import Triplets
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 MOST_COORDINATES = 15

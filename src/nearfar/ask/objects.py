@@ -9,14 +9,13 @@ import numpy as np
 import polars as pl
 
 from nearfar.ask.collection import Objects
-from nearfar.runtime.notes import note
-from nearfar.runtime.option_names import option
-from nearfar.tables.errors import TableError
-from nearfar.tables.formats import TABLES, column_names, kind_of, read_frame
-from nearfar.tables.labels import words
-from nearfar.tables.pictures import PICTURES, picture_path, pictures_named
-from nearfar.tables.reader import named_columns, require_columns
-from nearfar.tables.reading import read_rows, row_names
+from nearfar.frames.formats import TABLES, column_names, kind_of, read_frame
+from nearfar.frames.frames import TableError
+from nearfar.frames.labels import words
+from nearfar.frames.pictures import PICTURES, picture_path, pictures_named
+from nearfar.frames.reader import named_columns, require_columns
+from nearfar.frames.reading import read_rows, row_names
+from nearfar.runtime.messages import note, option
 
 # So many columns and letters of them fit on a card of the page.
 _CARD_COLUMNS = 6

@@ -34,7 +34,7 @@ from scipy.stats import binomtest
 
 from nearfar.ask.chooser import Chooser
 from nearfar.ask.questions import RANDOM, REPEAT, Judgement, arrays
-from nearfar.evaluate.intervals import CONFIDENCE, mean_interval
+from nearfar.evidence.intervals import CONFIDENCE, mean_interval
 from nearfar.typing import Vector
 
 FOLDS = 5

@@ -18,9 +18,7 @@ from nearfar.learners.boosting import BoostMetric
 from nearfar.learners.classic import ITML
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-from nearfar.plots import before_and_after, importances, projections
-from nearfar.plots.canvas import METHOD_PALETTE, one_axes
-from nearfar.report.blocks import (
+from nearfar.page.blocks import (
     Block,
     Figure,
     Figures,
@@ -32,10 +30,12 @@ from nearfar.report.blocks import (
     Text,
     shortened,
 )
-from nearfar.report.figures import svgs
-from nearfar.report.neighbor_section import N_NEIGHBORS, N_QUERIES
-from nearfar.report.page import render_page
-from nearfar.report.thumbnails import thumbnail
+from nearfar.page.figures import svgs
+from nearfar.page.page import render_page
+from nearfar.page.thumbnails import thumbnail
+from nearfar.plots import before_and_after, importances, projections
+from nearfar.plots.canvas import METHOD_PALETTE, one_axes
+from nearfar.tables.report_sections import N_NEIGHBORS, N_QUERIES
 from nearfar.typing import Floats
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from nearfar.ask.answer_files import read_judgements
 from nearfar.ask.collection import Collection, Objects
 from nearfar.ask.questions import RANDOM
 from nearfar.ask.store import Asked, Store
-from nearfar.runtime.option_names import option
-from nearfar.tables.judgements import read_triplets
-from nearfar.tables.table import Table
+from nearfar.frames.judgements import read_triplets
+from nearfar.frames.table import Table
+from nearfar.runtime.messages import option
 
 # Of threads: after each call of the system, the thread that answers people waits so long for one
 # that learns. With Python's 0.005, that was most of the time of an answer among 200 people.

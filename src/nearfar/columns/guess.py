@@ -1,4 +1,6 @@
-"""What a column is: a kind, or a reason to leave it out.
+"""The kinds of columns, by the name that JSON has for them.
+
+What a column is: a kind, or a reason to leave it out.
 
 Columns that identify a row say nothing about how similar two rows are, and free text needs an
 embedding first. Both are left out.
@@ -8,16 +10,44 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
-from nearfar.columns.category import Category, fold, least_frequency
 from nearfar.columns.cells import TRUTH, CellError, Cells, is_missing, is_text, is_truth
 from nearfar.columns.kind import Kind
-from nearfar.columns.measured import Boolean, Date, Number, Vector
-from nearfar.columns.notation import survey
-from nearfar.columns.several_numbers import SeveralNumbers
+from nearfar.columns.measured import Boolean, Date, Number, SeveralNumbers, Vector
+from nearfar.columns.numbers import survey
+from nearfar.columns.words import Category, FreeText, fold, least_frequency
+
+KINDS: dict[str, type[Kind]] = {
+    kind.kind: kind for kind in (Number, SeveralNumbers, Boolean, Date, Vector, Category, FreeText)
+}
+
+
+def read_kind(document: Mapping[str, Any]) -> Kind:
+    """Return the kind that wrote `Kind.document`."""
+    parts = dict(document)
+    if not isinstance(parts["name"], str):
+        raise TypeError(f"{parts['name']!r} is not the name of a column")
+    return KINDS[parts.pop("kind")](**parts)
+
+
+__all__ = [
+    "KINDS",
+    "Boolean",
+    "Category",
+    "Date",
+    "FreeText",
+    "Kind",
+    "Number",
+    "SeveralNumbers",
+    "Vector",
+    "read_kind",
+]
+
 
 IDS, TEXT, MANY = "looks like ids", "free text", "too many levels"
 EMPTY, CONSTANT, UNSUPPORTED = "no values", "one value", "unsupported type"

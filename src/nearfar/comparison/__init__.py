@@ -13,7 +13,7 @@ verdict_wording         the sentences that say so
 goal_comparison         methods compared for one goal, and the verdict on them
 table                   the result: its rows and columns, and a verdict in words
 
-The measures are in `nearfar.evaluate.measures`.
+The measures are in `nearfar.measures.registry`.
 """
 
 from nearfar.comparison.compared_methods import Method, default_methods, learned_method

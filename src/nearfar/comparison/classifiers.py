@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearfar.comparison.compared_methods import Method
-from nearfar.constraints.supervision import MANY_CLASSES
+from nearfar.supervision.supervision import MANY_CLASSES
 from nearfar.typing import Array, Floats
 
 LOGISTIC, RIDGE, BOOSTING = "logistic regression", "ridge regression", "gradient boosting"

@@ -24,8 +24,8 @@ from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
 from nearfar.metrics.wide_metric import WideMetric
-from nearfar.rows.base import ArrayRows
-from nearfar.runtime.quoting import cut
+from nearfar.rows.rows import ArrayRows
+from nearfar.runtime.messages import cut
 from nearfar.typing import Floats, Ints
 
 Kind = Literal["baseline", "plain", "learned", "classifier"]

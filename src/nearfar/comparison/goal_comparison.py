@@ -32,10 +32,10 @@ from nearfar.comparison.verdict import (
     observe_rows,
 )
 from nearfar.comparison.verdict_wording import verdict_text
-from nearfar.constraints.folds import joined_classes
-from nearfar.evaluate.intervals import group_variance, mean_interval, ratio_interval, value_interval
-from nearfar.evaluate.measures import Measure, measure_of
-from nearfar.evaluate.overlap import OverlappingJudgements
+from nearfar.evidence.intervals import group_variance, mean_interval, ratio_interval, value_interval
+from nearfar.evidence.splits import joined_classes
+from nearfar.measures.judgements import OverlappingJudgements
+from nearfar.measures.registry import Measure, measure_of
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Array, Floats, Ints, Vector
 

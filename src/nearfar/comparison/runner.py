@@ -25,10 +25,8 @@ from nearfar.comparison.splits import folds_among, folds_within, is_count, strat
 from nearfar.comparison.table import Comparison
 from nearfar.comparison.tasks import ComparisonTask, Features, JudgedRows, LabelledRows
 from nearfar.comparison.time_limit import affordable_rows
-from nearfar.constraints import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
-from nearfar.constraints.supervision import are_numbers, warn_of_integers
-from nearfar.evaluate.measures import measures_for
 from nearfar.learners.pipelines import Estimator
+from nearfar.measures.registry import measures_for
 from nearfar.numerics.missing import (
     at_rows,
     labelled_rows,
@@ -39,6 +37,8 @@ from nearfar.numerics.missing import (
 from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.runtime.threads import single_threaded_libraries
+from nearfar.supervision import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
+from nearfar.supervision.supervision import are_numbers, warn_of_integers
 from nearfar.typing import Array, Floats, Ints, Vector
 
 Progress = Callable[[int, int, str], None]
@@ -79,7 +79,7 @@ def compare(
 
     Labels are scored by classification and ranking of held-out rows, numbers by R2 of the mean of
     neighbours, triplets by the share of held-out ones in the right order, pairs by the area under
-    the ROC curve of held-out ones (`nearfar.evaluate.measures`).
+    the ROC curve of held-out ones (`nearfar.measures.registry`).
 
     Parameters
     ----------

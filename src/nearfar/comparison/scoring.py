@@ -1,6 +1,6 @@
 """Scores of a distance on a fold: test rows are queries, training rows the gallery.
 
-The measures are those of `nearfar.evaluate.measures`. Rows of classes that were not learned from
+The measures are those of `nearfar.measures.registry`. Rows of classes that were not learned from
 have no training rows to find: they are queries among each other.
 
 For large folds a random sample of the test rows is classified, and a smaller one is ranked.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearfar.comparison.classifiers import FittedClassifier
-from nearfar.evaluate.measures import ERROR, Rankings, Voters, measures_for
+from nearfar.measures.registry import ERROR, Rankings, Voters, measures_for
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance, Gallery, Search
 from nearfar.typing import Floats, Ints, Vector

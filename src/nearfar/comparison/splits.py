@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
-from nearfar.constraints import Pairs, Supervision, Triplets, kind_of
-from nearfar.constraints.folds import group_splitter
+from nearfar.evidence.splits import group_splitter
+from nearfar.supervision import Pairs, Supervision, Triplets, kind_of
 from nearfar.typing import Array, Ints
 
 Folds = list[tuple[Ints, Ints]]

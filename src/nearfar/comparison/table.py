@@ -18,18 +18,15 @@ from nearfar.comparison.verdict_wording import (
     sampled_text,
     use_in_words,
 )
-from nearfar.evaluate.class_errors import LargestClass, hardly_found
-from nearfar.evaluate.measures import (
+from nearfar.measures.judgements import LargestClass, OverlappingJudgements, hardly_found
+from nearfar.measures.registry import (
     BALANCED_ERROR,
     ERROR,
     R2,
     ClassifiedRows,
     measures_for,
 )
-from nearfar.evaluate.overlap import OverlappingJudgements
-from nearfar.runtime.notebook_html import bars, fragment
-from nearfar.runtime.notes import Note
-from nearfar.runtime.optional_package import optional_package
+from nearfar.runtime.messages import Note, bars, fragment, optional_package
 from nearfar.typing import Array, Ints
 
 NO_METRIC = "for comparison (not metrics)"

@@ -46,16 +46,16 @@ from nearfar.comparison.splits import (
     kinds_of,
     row_folds,
 )
-from nearfar.constraints import Pairs, Supervision, Triplets, kind_of
-from nearfar.evaluate.measures import HeldOutJudgements, measures_for
-from nearfar.evaluate.neighbor_votes import NUMBERS, best_number
-from nearfar.evaluate.overlap import OverlappingJudgements
 from nearfar.learners.pipelines import Estimator
 from nearfar.learners.scaler import Scaler
+from nearfar.measures.judgements import OverlappingJudgements
+from nearfar.measures.neighbor_votes import NUMBERS, best_number
+from nearfar.measures.registry import HeldOutJudgements, measures_for
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Distance, Gallery
 from nearfar.numerics.missing import LARGEST_VALUE
 from nearfar.runtime.parameters import check_parameters, choice, either, integer
+from nearfar.supervision import Pairs, Supervision, Triplets, kind_of
 from nearfar.typing import Array, Floats, Ints, Vector
 
 Fitted = Metric | Distance | FittedClassifier

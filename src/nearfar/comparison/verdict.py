@@ -39,8 +39,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, softmax
 
 from nearfar.comparison.scoring import known_mean
-from nearfar.evaluate.intervals import CONFIDENCE
-from nearfar.evaluate.overlap import OverlappingJudgements
+from nearfar.evidence.intervals import CONFIDENCE
+from nearfar.measures.judgements import OverlappingJudgements
 from nearfar.typing import Json, Vector
 
 Outcome = Literal["better", "same", "cannot tell", "worse"]

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED
 from nearfar.comparison.verdict import Category, Gain
-from nearfar.evaluate.class_errors import ClassError
-from nearfar.evaluate.measures import NDCG, Measure
-from nearfar.runtime.option_names import option
+from nearfar.measures.judgements import ClassError
+from nearfar.measures.registry import NDCG, Measure
+from nearfar.runtime.messages import option
 
 SHRUNK = "after shrinkage"
 """Why an expected gain is not the difference of the figures beside it."""
@@ -67,7 +67,7 @@ def verdict_text(
     --------
     >>> from nearfar.comparison.verdict import Category, Gain
     >>> from nearfar.comparison.verdict_wording import verdict_text
-    >>> from nearfar.evaluate.measures import ERROR
+    >>> from nearfar.measures.registry import ERROR
     >>> names = {"reference": ("cosine", "9.0 %"), "method": ("LDA", "8.8 %")}
     >>> verdict_text(Category.NOTHING, ERROR, Gain(0.001, -0.01, 0.012, 0.2), **names)
     'No other method was tried: error 9.0 % with cosine distance.'
@@ -123,7 +123,7 @@ def use_in_words(measure: Measure, n_neighbors: int | str) -> str:
     Examples
     --------
     >>> from nearfar.comparison.verdict_wording import use_in_words
-    >>> from nearfar.evaluate.measures import ERROR
+    >>> from nearfar.measures.registry import ERROR
     >>> use_in_words(ERROR, 3)
     'classification with 3 neighbours'
     """
@@ -151,7 +151,7 @@ def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -
 
     Examples
     --------
-    >>> from nearfar.evaluate.class_errors import ClassError
+    >>> from nearfar.measures.judgements import ClassError
     >>> from nearfar.comparison.verdict_wording import hardly_found_text
     >>> hardly_found_text("LDA", [ClassError("tin", 30, 1.0), ClassError("gold", 12, 0.0)], 7)
     'LDA hardly ever finds 2 of 7 classes: tin (1 of 30 rows found), gold (0 of 12 rows found).'

@@ -14,7 +14,7 @@ from nearfar.datasets.catalogue import ALIASES, COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
 from nearfar.datasets.generators import make_circles
 from nearfar.datasets.npz_files import FOLDER_VARIABLE, DatasetFile, dataset_files
-from nearfar.runtime.suggestions import did_you_mean
+from nearfar.runtime.messages import did_you_mean
 
 _SKLEARN_LOADERS = {
     "digits": "load_digits",

@@ -26,7 +26,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints.supervision import are_numbers
 from nearfar.learners import fitting
 from nearfar.learners.declaration import (
     Init,
@@ -62,6 +61,7 @@ from nearfar.runtime.progress import (
     with_callbacks,
 )
 from nearfar.runtime.threads import limited_threads
+from nearfar.supervision.supervision import are_numbers
 from nearfar.typing import Array, Floats, Matrix
 
 _FAMILIES = ("boosting", "classic", "forest", "max_margin", "nca", "pieces", "selection.auto")
@@ -244,7 +244,7 @@ class MetricLearner(
         groups : array-like of shape (n_samples,), optional
             What rows belong to, for instance a person or a document. Rows of one group are never
             both learned from and held out. Only validation uses it. By default, copies of a row
-            are a group (`nearfar.constraints.copies`).
+            are a group (`nearfar.supervision.copies`).
         sample_weight : array-like of shape (n_samples,), optional
             How often each row counts, in what is learned and where it is held out; rows of weight
             0 are left out. Constraints made from labels have the weight of their first row, the

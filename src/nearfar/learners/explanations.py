@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar.constraints import kind_of
 from nearfar.rows import Rows
+from nearfar.supervision import kind_of
 
 if TYPE_CHECKING:
     from nearfar.learners.base import MetricLearner

@@ -25,15 +25,6 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from nearfar.constraints import (
-    Copies,
-    Kind,
-    Supervision,
-    check_rows_given,
-    keep_copies_together,
-    kind_of,
-)
-from nearfar.constraints.supervision import warn_of_integers
 from nearfar.learners.explanations import explained
 from nearfar.learners.problem import (
     FitInput,
@@ -75,6 +66,15 @@ from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.history import History, Iteration
 from nearfar.runtime.progress import stage
 from nearfar.runtime.threads import chosen_executor
+from nearfar.supervision import (
+    Copies,
+    Kind,
+    Supervision,
+    check_rows_given,
+    keep_copies_together,
+    kind_of,
+)
+from nearfar.supervision.supervision import warn_of_integers
 from nearfar.typing import Ints
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearfar.constraints import Supervision
 from nearfar.learners.row_span import RowSpan
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.feature_maps import FeatureMap
@@ -17,6 +16,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.numerics.linear_algebra import by_spread, cross_product, signed
 from nearfar.rows import Moments, Points, Rows
 from nearfar.runtime.history import History, Iterations
+from nearfar.supervision import Supervision
 from nearfar.typing import Floats, Matrix, Vector
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.constraints import NearestTriplets, Supervision, kind_of
-from nearfar.constraints.supervision import are_numbers
 from nearfar.learners import fitting
 from nearfar.learners.fitting import Data
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.held_out import sample
 from nearfar.rows import Rows
+from nearfar.supervision import NearestTriplets, Supervision, kind_of
+from nearfar.supervision.supervision import are_numbers
 from nearfar.typing import Array, Floats
 
 if TYPE_CHECKING:

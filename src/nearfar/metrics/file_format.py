@@ -19,7 +19,7 @@ parameters. In version 4, points are divided by their length before everything e
 it may have "rows" too. In version 6, L = diag(weights) + U B; it may have "rows" and "columns". In
 version 7, "maps" is a JSON list of what comes before L, side by side: "linear" for the points
 themselves, "leaves" for a forest (`nearfar.metrics.leaf_map`), "pieces" for columns in pieces
-(`nearfar.metrics.piece_map`), or a kernel as in version 2. All
+(`nearfar.metrics.feature_maps`), or a kernel as in version 2. All
 other metadata is the caller's; the command line keeps the spreads of the features
 ("feature_spreads"), their shares ("importance"), digests of rows ("learned_from"), a threshold for
 pairs ("threshold") and where the file comes from ("provenance") there, as JSON.
@@ -35,12 +35,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearfar.columns import Columns
-from nearfar.metrics.feature_maps import FeatureMap, SideBySide, side_by_side
+from nearfar.metrics.feature_maps import (
+    KERNELS,
+    FeatureMap,
+    KernelMap,
+    PieceMap,
+    SideBySide,
+    side_by_side,
+)
 from nearfar.metrics.gated import GatedMetric
-from nearfar.metrics.kernel_map import KERNELS, KernelMap
 from nearfar.metrics.leaf_map import Forest, LeafMap
 from nearfar.metrics.metric import MAX_FILE_BYTES, Metric
-from nearfar.metrics.piece_map import PieceMap
 from nearfar.metrics.threshold_votes import Votes
 from nearfar.metrics.wide_metric import WideMetric
 from nearfar.runtime.tensor_file import TensorFile, open_tensors, write_tensors

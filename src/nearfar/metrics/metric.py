@@ -9,15 +9,18 @@ length: Euclidean distance is then cosine distance, |x/|x| - y/|y||^2 = 2 (1 - c
 `GatedMetric` is a `Metric` with several linear parts, and `WideMetric` one that stores less than L.
 Code that uses a metric does not ask which kind it has: `parts` lists the metrics with one map each,
 and `assign` and `spaces` tell which of them applies to a point.
+
+A metric as a function of two points, for libraries that call one for each pair.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +30,6 @@ from scipy.spatial.distance import cdist
 from nearfar.columns import Columns
 from nearfar.deploy.formats.sql import SqlMap, sql_map
 from nearfar.deploy.linear_map import LinearMap
-from nearfar.metrics.distance_function import DistanceFunction
 from nearfar.metrics.feature_maps import FeatureMap, SideBySide, side_by_side
 from nearfar.metrics.leaf_map import LeafMap
 from nearfar.metrics.points import check_points, check_rows, unit_length
@@ -35,7 +37,7 @@ from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.linear_algebra import by_spread, determined, product
 from nearfar.runtime.atomic_write import atomic_write
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Array, Floats, Ints, Matrix, Vector
 
 HUB_FILE = "metric.safetensors"
 """Name of a metric's file in a folder for a hub of models."""
@@ -216,7 +218,7 @@ class Metric:
     def narrowed(self, X: ArrayLike, n_components: int) -> Metric:
         """Return the metric with fewer coordinates: the principal axes of the mapped points.
 
-        `nearfar.evaluate.neighbor_recall` tells how many neighbours stay the same.
+        `nearfar.measures.neighbor_recall` tells how many neighbours stay the same.
 
         Parameters
         ----------
@@ -317,7 +319,7 @@ class Metric:
         return f"<Metric: {self.n_features} features{unit}{kernel} -> {self.n_components}>"
 
     def _repr_html_(self) -> str:
-        from nearfar.metrics.importance import metric_html
+        from nearfar.metrics.explanations import metric_html
 
         return metric_html(self)
 
@@ -610,3 +612,54 @@ class Metric:
 
     def _squared_distances(self, points: Floats, i: Ints, j: Ints) -> Vector:
         return squared_distances(self.transform(points), i, j)
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceFunction:
+    """The distance of two points.
+
+    Arrays of numbers go through a short path if the metric is a linear map; everything else is
+    checked as by the metric.
+
+    Parameters
+    ----------
+    metric : Metric
+    L : array of shape (n_components, n_features), optional
+        The map, if the metric is linear.
+    unit : bool, default=False
+        Whether points are first divided by their lengths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Metric
+    >>> distance = Metric([[1.0, 0.0], [0.0, 10.0]]).get_metric()
+    >>> distance(np.zeros(2), np.ones(2), squared=True)
+    101.0
+    """
+
+    metric: Metric = field(repr=False)
+    L: Matrix | None = field(default=None, repr=False)
+    unit: bool = False
+
+    def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+        """Return the distance, or its square."""
+        L = self.L
+        if L is None or not (_is_point(u, L.shape[1]) and _is_point(v, L.shape[1])):
+            points = np.stack([np.atleast_1d(np.squeeze(x)) for x in (u, v)])
+            value = float(self.metric.pair_distances(points, [(0, 1)])[0])
+            return value * value if squared else value
+        if self.unit:
+            u, v = _of_unit_length(u), _of_unit_length(v)
+        mapped = L @ np.subtract(u, v, dtype=np.float64)
+        value = float(mapped @ mapped)
+        return value if squared else math.sqrt(value)
+
+
+def _is_point(x: object, n_features: int) -> TypeGuard[Array]:
+    return type(x) is np.ndarray and x.shape == (n_features,) and x.dtype.kind in "fiu"
+
+
+def _of_unit_length(x: Array) -> Vector:
+    point = x.astype(np.float64)
+    return np.asarray(point / (math.sqrt(float(point @ point)) or 1.0))

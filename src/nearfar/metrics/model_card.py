@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 
-from nearfar.columns.examples import column_examples
-from nearfar.metrics.learned_from import (
+from nearfar.columns.columns import column_examples
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.training_facts import (
     LearnedLabels,
     stored_labels,
     stored_statement,
     stored_threshold,
     stored_votes,
 )
-from nearfar.metrics.metric import Metric
-from nearfar.runtime.provenance import Provenance
-from nearfar.runtime.quoting import counted
+from nearfar.runtime.messages import counted
+from nearfar.runtime.tensor_file import Provenance
 
 # Longer lists of features are cut.
 _MOST_NAMES = 50

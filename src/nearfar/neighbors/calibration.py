@@ -13,9 +13,9 @@ from contextlib import suppress
 
 import numpy as np
 
-from nearfar.constraints import Supervision, keep_copies_together
 from nearfar.learners.selection.choice import MAX_TRIAL_ROWS
 from nearfar.learners.selection.held_out import sample
+from nearfar.supervision import Supervision, keep_copies_together
 from nearfar.typing import Array, Floats, Ints
 
 _FOLDS = 5

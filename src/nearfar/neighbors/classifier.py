@@ -12,19 +12,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import kind_of
-from nearfar.constraints.copies import comparable_rows
-from nearfar.constraints.supervision import check_classes, checked_groups, counted_rows
-from nearfar.evaluate.neighbor_votes import (
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.boosting import BoostMetric
+from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
+from nearfar.measures.neighbor_votes import (
     DEFAULT_NEIGHBORS,
     NUMBERS,
     Reliability,
     chosen_shares,
     class_shares,
 )
-from nearfar.learners.base import MetricLearner
-from nearfar.learners.boosting import BoostMetric
-from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery
@@ -40,6 +37,9 @@ from nearfar.numerics.missing import (
 )
 from nearfar.rows import as_rows
 from nearfar.runtime.parameters import check_parameters, integer
+from nearfar.supervision import kind_of
+from nearfar.supervision.copies import comparable_rows
+from nearfar.supervision.supervision import check_classes, checked_groups, counted_rows
 from nearfar.typing import Array, Floats, Ints, Vector
 
 

@@ -1,7 +1,7 @@
 """Predictions by nearest neighbours, with the rows that decided, a probability and a p-value.
 
 The k nearest training rows vote for a class; numbers are their mean. How often votes as clear were
-right on rows that took no part is the probability (`nearfar.evaluate.neighbor_votes`); the p-value
+right on rows that took no part is the probability (`nearfar.measures.neighbor_votes`); the p-value
 tells rows that are unlike all training rows (`strangeness`).
 """
 
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.evaluate.neighbor_votes import Reliability, class_shares
+from nearfar.measures.neighbor_votes import Reliability, class_shares
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import Gallery
 from nearfar.neighbors.strangeness import Strangeness

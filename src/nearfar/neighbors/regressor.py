@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints.supervision import checked_groups, counted_rows
-from nearfar.evaluate.neighbor_votes import NUMBERS, best_number
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.pipelines import learner_of
 from nearfar.learners.selection.auto import AutoMetric
+from nearfar.measures.neighbor_votes import NUMBERS, best_number
 from nearfar.metrics.search import Gallery
 from nearfar.metrics.signed_form import as_metric
 from nearfar.neighbors.calibration import cross_fitted
@@ -21,6 +20,7 @@ from nearfar.neighbors.prediction import NeighborPredictor, Prediction
 from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing
 from nearfar.rows import as_rows
 from nearfar.runtime.parameters import check_parameters, integer
+from nearfar.supervision.supervision import checked_groups, counted_rows
 from nearfar.typing import Array, Floats, Ints, Vector
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.numerics.sorted_rows import ClassOrder
+from nearfar.numerics.nearest_rows import ClassOrder
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Matrix, Vector
 

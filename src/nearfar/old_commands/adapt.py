@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from nearfar.frames.formats import ARRAYS, TABLES, shown_name, stem_of
+from nearfar.frames.metric_files import check_metric_output
 from nearfar.old_commands import options
 from nearfar.old_commands.files import spooled
 from nearfar.old_commands.terminal import (
@@ -21,12 +23,10 @@ from nearfar.old_commands.terminal import (
     show_json,
     show_result,
 )
-from nearfar.retrieval.search_input import SearchInput, read_search
-from nearfar.tables.formats import ARRAYS, TABLES, shown_name, stem_of
+from nearfar.search.adapt import adapt as adapt_search
+from nearfar.search.search_input import SearchInput, read_search
+from nearfar.tables.fitting import parse_seconds
 from nearfar.verification import TargetNotCertifiedError
-from nearfar.workflow.fitting import parse_seconds
-from nearfar.workflow.metric_files import check_metric_output
-from nearfar.workflow.searching import adapt as adapt_search
 
 
 class Side(StrEnum):

@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from nearfar.ask.answer_files import ANSWERS_ENDING, read_answers
+from nearfar.frames.formats import WRITTEN_TABLES, check_output
 from nearfar.old_commands import options
 from nearfar.old_commands.files import write_table
 from nearfar.old_commands.terminal import UserError, command, say
-from nearfar.runtime.quoting import counted
-from nearfar.tables.formats import WRITTEN_TABLES, check_output
+from nearfar.runtime.messages import counted
 
 _DEFAULT_FILE = Path("judgements.db")
 _DEFAULT_PERSON = "me"

@@ -12,11 +12,11 @@ from nearfar.comparison import Comparison
 from nearfar.comparison.compared_methods import ALL
 from nearfar.old_commands import options
 from nearfar.old_commands.terminal import bars, command, command_line, say, show_json
-from nearfar.runtime.notes import notes_so_far
-from nearfar.workflow.checkpoint import FitCheckpoint
-from nearfar.workflow.comparing import compare_table
-from nearfar.workflow.fitting import parse_seconds
-from nearfar.workflow.methods import (
+from nearfar.runtime.messages import notes_so_far
+from nearfar.tables.checkpoint import FitCheckpoint
+from nearfar.tables.compare import compare_table
+from nearfar.tables.fitting import parse_seconds
+from nearfar.tables.methods import (
     BEST,
     METHOD_NAMES,
     choose_methods,

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, TypeVar
 import polars as pl
 import typer
 
-from nearfar.old_commands.terminal import UserError, copy_to_stdout
-from nearfar.runtime.atomic_write import temporary_folder
-from nearfar.tables.formats import (
+from nearfar.frames.formats import (
     STDIN_FOLDER,
     STREAM,
     kind_of_content,
     write_frame,
 )
-from nearfar.workflow.metric_files import kind_of_model
+from nearfar.frames.metric_files import kind_of_model
+from nearfar.old_commands.terminal import UserError, copy_to_stdout
+from nearfar.runtime.atomic_write import temporary_folder
 
 if TYPE_CHECKING:
-    from nearfar.retrieval import RetrievalAdapter
+    from nearfar.search import RetrievalAdapter
 
 _FIRST_BYTES = 1 << 12
 
@@ -69,7 +69,7 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
 
 def load_adapter(path: Path) -> RetrievalAdapter:
     """Read an adapter's file."""
-    from nearfar.retrieval import RetrievalAdapter
+    from nearfar.search import RetrievalAdapter
 
     if kind_of_model(path) != "adapter":
         raise UserError(f"{path} is not an adapter, as `nearfar adapt` writes it.")

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from nearfar.frames.formats import stem_of
+from nearfar.frames.metric_files import check_metric_output
 from nearfar.old_commands import options
 from nearfar.old_commands.terminal import (
     NOT_HELPFUL,
@@ -17,13 +19,11 @@ from nearfar.old_commands.terminal import (
     say,
     show_result,
 )
-from nearfar.tables.formats import stem_of
-from nearfar.workflow.checkpoint import FitCheckpoint
-from nearfar.workflow.fitting import parse_seconds
-from nearfar.workflow.learning import learn as learn_table
-from nearfar.workflow.learning import summary
-from nearfar.workflow.methods import find_method, name_of
-from nearfar.workflow.metric_files import check_metric_output
+from nearfar.tables.checkpoint import FitCheckpoint
+from nearfar.tables.fitting import parse_seconds
+from nearfar.tables.learn import learn as learn_table
+from nearfar.tables.learn import summary
+from nearfar.tables.methods import find_method, name_of
 
 
 @command

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from nearfar.frames.formats import ARRAYS, TABLES
+from nearfar.frames.judgements import check_vectors
+from nearfar.frames.reading import read_table
+from nearfar.frames.table import Table
 from nearfar.metrics.metric import Metric as LearnedMetric
 from nearfar.old_commands.files import spooled
 from nearfar.old_commands.terminal import UserError, bars
 from nearfar.runtime.progress import stage
-from nearfar.tables.formats import ARRAYS, TABLES
-from nearfar.tables.judgements import check_vectors
-from nearfar.tables.reading import read_table
-from nearfar.tables.table import Table
-from nearfar.workflow.learning import judgement_source
-from nearfar.workflow.methods import METHOD_NAMES
+from nearfar.tables.learn import judgement_source
+from nearfar.tables.methods import METHOD_NAMES
 
 
 class Imputation(StrEnum):

@@ -7,17 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from nearfar.frames.formats import check_output, stem_of
+from nearfar.frames.metric_files import check_metric_output, load_metric
 from nearfar.old_commands import options
 from nearfar.old_commands.terminal import bars, command, command_line, say, show_json
-from nearfar.report import Study
-from nearfar.report.page import check_packages
-from nearfar.tables.formats import check_output, stem_of
-from nearfar.workflow.checkpoint import FitCheckpoint
-from nearfar.workflow.fitting import parse_seconds
-from nearfar.workflow.learning import learn
-from nearfar.workflow.methods import find_method
-from nearfar.workflow.metric_files import check_metric_output, load_metric
-from nearfar.workflow.reporting import parse_image_shape, report_on_learned, report_on_metric
+from nearfar.page.page import check_packages
+from nearfar.tables.checkpoint import FitCheckpoint
+from nearfar.tables.fitting import parse_seconds
+from nearfar.tables.learn import learn
+from nearfar.tables.methods import find_method
+from nearfar.tables.report import parse_image_shape, report_on_learned, report_on_metric
+from nearfar.tables.report_study import Study
 
 # Part of the budget that a learner which plans its time has for a fit, beside the comparison.
 _SHARE_OF_FIT = 0.25

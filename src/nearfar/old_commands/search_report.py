@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
+from nearfar.frames.formats import FORMATS, check_output, kind_of, stem_of
 from nearfar.old_commands import options
 from nearfar.old_commands.adapt import SearchOptions, SplitName
 from nearfar.old_commands.files import load_adapter
 from nearfar.old_commands.terminal import UserError, bars, command, command_line, say, show_json
-from nearfar.report.page import check_packages
-from nearfar.runtime.notes import notes_so_far
-from nearfar.tables.formats import FORMATS, check_output, kind_of, stem_of
-from nearfar.workflow.searching import adapt, run_files
+from nearfar.page.page import check_packages
+from nearfar.runtime.messages import notes_so_far
+from nearfar.search.adapt import adapt, run_files
 
 
 @command

@@ -30,10 +30,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from nearfar.runtime.notes import collecting_notes
-from nearfar.runtime.option_names import options_of_command_line
+from nearfar.runtime.messages import collecting_notes, options_of_command_line, printable
 from nearfar.runtime.progress import Bars, Lines, progress_display
-from nearfar.runtime.quoting import printable
 
 # What JSON leaves as it is, and terminals may obey.
 _NOT_ESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.optional_package import optional_package
+from nearfar.runtime.messages import optional_package
 from nearfar.typing import Floats, Ints
 
 if TYPE_CHECKING:

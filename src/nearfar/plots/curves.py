@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from nearfar.constraints import Pairs, kind_of, unwrapped
-from nearfar.evaluate import neighbor_accuracy_curve, verification, verification_curve
-from nearfar.evaluate.verification import RocCurve, Verification
+from nearfar.measures import neighbor_accuracy_curve, verification, verification_curve
+from nearfar.measures.verification import RocCurve, Verification
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     NEUTRAL,
@@ -23,6 +22,7 @@ from nearfar.plots.canvas import (
     named_lines,
     one_axes,
 )
+from nearfar.supervision import Pairs, kind_of, unwrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

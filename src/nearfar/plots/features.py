@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfar.metrics.importance import (
+from nearfar.metrics.explanations import (
     column_shares,
     comparable_shares,
     feature_importances,
@@ -37,7 +37,7 @@ def importances(
 ) -> Axes:
     """Draw the share of the mean squared distance that each feature contributes.
 
-    The shares are those of `nearfar.metrics.importance.feature_importances`; they sum to one. The
+    The shares are those of `nearfar.metrics.explanations.feature_importances`; they sum to one. The
     title has the total of the features that are not drawn. A negative share means that the feature
     mostly cancels differences in features that it correlates with.
 

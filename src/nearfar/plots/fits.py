@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar.evaluate import knn_error
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.scaler import Scaler
+from nearfar.measures import knn_error
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     METHOD_PALETTE,

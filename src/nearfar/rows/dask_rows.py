@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nearfar.rows.grouped import GroupedRows
+from nearfar.rows.files import GroupedRows
 from nearfar.runtime.threads import Executor, chosen_executor, current_executor
 from nearfar.typing import Floats
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.rows.base import Points, Rows
+from nearfar.rows.rows import Points, Rows
 from nearfar.typing import Floats, Matrix, Vector
 
 

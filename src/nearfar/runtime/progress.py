@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 from nearfar.runtime.deadline import Clock, OutOfTimeError, check_time, keeps_metric, should_stop
 from nearfar.runtime.history import Iteration
-from nearfar.runtime.quoting import duration, printable
+from nearfar.runtime.messages import duration, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.constraints import Pairs, RandomPairs
-from nearfar.constraints.folds import components
+from nearfar.evidence.splits import components
+from nearfar.supervision import Pairs, RandomPairs
 from nearfar.typing import Ints
 from nearfar.verification.evidence import joined_classes
 

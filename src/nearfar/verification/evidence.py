@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.constraints import Pairs
-from nearfar.constraints.folds import components
+from nearfar.evidence.splits import components
+from nearfar.supervision import Pairs
 from nearfar.typing import Floats, Ints, Vector
 
 

@@ -17,7 +17,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from nearfar.columns.cells import is_frame
-from nearfar.constraints import (
+from nearfar.learners.base import MetricLearner
+from nearfar.learners.max_margin import MaxMarginMetric
+from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
+from nearfar.measures import LikelihoodRatios, verification, verification_curve
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.signed_form import as_metric
+from nearfar.numerics.missing import at_rows, labelled_rows, naming_remedies, refuse_masked
+from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
+from nearfar.supervision import (
     ConstraintsOver,
     Pairs,
     RandomPairs,
@@ -26,15 +34,7 @@ from nearfar.constraints import (
     kind_of,
     unwrapped,
 )
-from nearfar.constraints.copies import comparable_rows
-from nearfar.evaluate import LikelihoodRatios, verification, verification_curve
-from nearfar.learners.base import MetricLearner
-from nearfar.learners.max_margin import MaxMarginMetric
-from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
-from nearfar.metrics.metric import Metric
-from nearfar.metrics.signed_form import as_metric
-from nearfar.numerics.missing import at_rows, labelled_rows, naming_remedies, refuse_masked
-from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
+from nearfar.supervision.copies import comparable_rows
 from nearfar.typing import Array, Floats, Vector
 from nearfar.verification.calibration_split import (
     CalibrationSplit,

@@ -8,9 +8,9 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import DRMetric, FarTargetTriplets, Metric, NearestTriplets, Triplets
-from nearfar.evaluate import knn_error
 from nearfar.learners.boosting.drmetric import soft_margin_of
 from nearfar.learners.boosting.triplet_operator import TripletOperator
+from nearfar.measures import knn_error
 from problems import half_of
 from references import drmetric as reference
 

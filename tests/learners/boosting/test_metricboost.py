@@ -19,9 +19,9 @@ from nearfar import (
     RandomTriplets,
     Triplets,
 )
-from nearfar.evaluate import triplet_accuracy
 from nearfar.learners.boosting import all_triplets_operator, metricboost
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
+from nearfar.measures import triplet_accuracy
 from problems import half_of
 from references import metricboost as reference
 

@@ -23,8 +23,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import MixtureNCA, NearestTriplets, RandomPairs
-from nearfar.constraints import Chunklets
 from nearfar.learners.base import MetricLearner
+from nearfar.supervision import Chunklets
 from problems import public_names
 
 X, Y = (part[::2] for part in load_iris(return_X_y=True))

@@ -19,9 +19,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import MLKR, Metric, NearestTriplets, Pairs, Triplets
-from nearfar.constraints import Chunklets
 from nearfar.learners import map_learner
 from nearfar.learners.classic.mlkr import LeaveOneOutRegression
+from nearfar.supervision import Chunklets
 from problems import DEGENERATE, degenerate_points, set_bands
 from references import mlkr as reference
 

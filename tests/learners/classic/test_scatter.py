@@ -5,7 +5,6 @@ import pytest
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from nearfar import Pairs
-from nearfar.constraints import Supervision
 from nearfar.learners.classic import scatter
 from nearfar.learners.classic.scatter import (
     Evidence,
@@ -14,6 +13,7 @@ from nearfar.learners.classic.scatter import (
     pair_scatters,
     shrunk,
 )
+from nearfar.supervision import Supervision
 from problems import labelled, points_with_a_single
 from references.closed_forms import all_pairs, pair_means, shrink, within_covariance
 

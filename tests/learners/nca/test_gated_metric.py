@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import GatedMetric, MaxMarginMetric, Metric, MetricNeighborsClassifier, MixtureNCA
-from nearfar.evaluate import knn_error, map_at_r, neighbor_accuracy_curve
+from nearfar.measures import knn_error, map_at_r, neighbor_accuracy_curve
 from nearfar.neighbors import kneighbors
 from references import msnca as reference
 

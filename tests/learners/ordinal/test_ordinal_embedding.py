@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from nearfar import OrdinalEmbedding, Triplets
-from nearfar.learners.ordinal.ordinal_embedding import OrdinalProblem
+from nearfar.ask.ordinal_embedding import OrdinalProblem
 from references.ordinal_embedding import objective
 
 METHODS = ["soft_ordinal", "crowd_kernel", "t_student"]

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import LDA, RCA, PiecewiseMetric, RandomTriplets
-from nearfar.evaluate import knn_error
-from nearfar.metrics.piece_map import PieceMap
+from nearfar.measures import knn_error
+from nearfar.metrics.feature_maps import PieceMap
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.normal(size=(400, 3))

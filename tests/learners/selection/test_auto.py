@@ -14,17 +14,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 import nearfar
 from nearfar import NCA, AutoMetric, BoostMetric, DRMetric, MixtureNCA, RandomPairs, RandomTriplets
-from nearfar.constraints import Chunklets
-from nearfar.evaluate import knn_error
-from nearfar.evaluate.intervals import mean_interval
-from nearfar.evaluate.neighbor_votes import NUMBERS
+from nearfar.evidence.intervals import mean_interval
 from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection import auto_problem as module
 from nearfar.learners.selection import scale as scales
 from nearfar.learners.selection.expectation import Fold, expect_judgements
 from nearfar.learners.selection.held_out import mean_squared_distance
+from nearfar.measures import knn_error
+from nearfar.measures.neighbor_votes import NUMBERS
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.progress import watching
+from nearfar.supervision import Chunklets
 
 X, Y = load_wine(return_X_y=True)
 QUICK = ["DRMetric", "NCA"]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from nearfar import NCA, AutoMetric, DRMetric, RandomPairs
-from nearfar.constraints import Supervision
-from nearfar.evaluate.intervals import mean_interval
+from nearfar.evidence.intervals import mean_interval
 from nearfar.learners.selection.expectation import Fold, expect_error
 from nearfar.learners.selection.scale import choose_scale
 from nearfar.metrics.metric import Metric
+from nearfar.supervision import Supervision
 
 RNG = np.random.default_rng(0)
 PLACE = RNG.permutation(np.tile(np.arange(100), 3))

@@ -8,8 +8,8 @@ from scipy.stats import t as student
 from scipy.stats import ttest_1samp, ttest_rel
 from sklearn.neighbors import KNeighborsClassifier
 
-from nearfar import Metric, Pairs, Triplets, evaluate
-from nearfar.evaluate.intervals import mean_interval
+from nearfar import Metric, Pairs, Triplets, measures
+from nearfar.evidence.intervals import mean_interval
 from nearfar.learners.selection.expectation import (
     Expected,
     Fold,
@@ -92,11 +92,11 @@ def test_weights_of_judgements_count(rng):
     metrics = Metric([[1.0, 0.0]]), IDENTITY
     triplets = Triplets(index, weight)
     found = expect_judgements(metrics, X, triplets)
-    assert found.value == pytest.approx(1 - evaluate.triplet_accuracy(IDENTITY, X, triplets))
-    assert found.baseline == pytest.approx(1 - evaluate.triplet_accuracy(metrics[0], X, triplets))
+    assert found.value == pytest.approx(1 - measures.triplet_accuracy(IDENTITY, X, triplets))
+    assert found.baseline == pytest.approx(1 - measures.triplet_accuracy(metrics[0], X, triplets))
     pairs = Pairs(index[:, :2], similar, weight)
     found = expect_judgements(metrics, X, pairs)
-    assert found.value == pytest.approx(1 - evaluate.verification(IDENTITY, X, pairs).auc)
+    assert found.value == pytest.approx(1 - measures.verification(IDENTITY, X, pairs).auc)
     assert found.low < found.value < found.high
 
 
@@ -112,7 +112,7 @@ def test_no_wrong_judgement_is_not_certain():
 def test_rows_are_ranked_among_those_learned_from(rng):
     known, test = stripes(rng, 200), stripes(rng, 60)
     found = expect_ranking([fold(known, test)], whole_classes=False)
-    truth = evaluate.map_at_r(IDENTITY, *known, X_query=test[0], y_query=test[1])
+    truth = measures.map_at_r(IDENTITY, *known, X_query=test[0], y_query=test[1])
     assert found.value == found.baseline == pytest.approx(truth)
     assert found.low < found.value < found.high
     assert (found.baseline_low, found.baseline_high) == (found.low, found.high)
@@ -132,10 +132,10 @@ class TestNewClasses:
             new, known = self.classes(rng, 5, first=15), self.classes(rng, 15)
             found = expect_ranking([fold(known, new)], whole_classes=True)
             truth = np.mean(
-                [evaluate.map_at_r(IDENTITY, *self.classes(rng, 20)) for _ in range(20)]
+                [measures.map_at_r(IDENTITY, *self.classes(rng, 20)) for _ in range(20)]
             )
             differences.append(found.value - truth)
-            among_each_other.append(evaluate.map_at_r(IDENTITY, *new) - truth)
+            among_each_other.append(measures.map_at_r(IDENTITY, *new) - truth)
             assert (found.rows, found.classes, found.n) == (240, 20, 60)
         # Eight independent draws: t of 7 degrees of freedom exceeds 5.4 once in a thousand.
         assert np.abs(ttest_1samp(differences, 0).statistic) < 5.4
@@ -147,4 +147,4 @@ class TestNewClasses:
         far = known[0] + 1.0, known[1]
         found = expect_ranking([fold(far, new)], whole_classes=True).value
         among = [np.concatenate(pair) for pair in zip(new, far, strict=True)]
-        assert found < evaluate.average_precisions(IDENTITY, *among)[:72].mean()
+        assert found < measures.average_precisions(IDENTITY, *among)[:72].mean()

@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import check_grad
 
 from nearfar import GatedMetric, Metric, Pairs, Triplets
-from nearfar.constraints import Chunklets, RandomPairs, RandomTriplets, Supervision
 from nearfar.learners.selection.held_out import (
     HeldOutNumbers,
     HeldOutPairs,
@@ -17,6 +16,7 @@ from nearfar.learners.selection.held_out import (
     mean_squared_distance,
     optimal_weights,
 )
+from nearfar.supervision import Chunklets, RandomPairs, RandomTriplets, Supervision
 
 N, D = 40, 3
 

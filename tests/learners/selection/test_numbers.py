@@ -20,10 +20,10 @@ from nearfar import (
     MetricNeighborsClassifier,
     compare,
 )
-from nearfar.constraints import Supervision
-from nearfar.constraints.supervision import are_numbers, warn_of_integers
-from nearfar.evaluate.neighbor_votes import NUMBERS, best_number
 from nearfar.learners.selection.expectation import Fold, expect_numbers
+from nearfar.measures.neighbor_votes import NUMBERS, best_number
+from nearfar.supervision import Supervision
+from nearfar.supervision.supervision import are_numbers, warn_of_integers
 
 X, Y = make_friedman1(240, n_features=8, noise=0.5, random_state=0)
 FRESH, Y_FRESH = make_friedman1(2000, n_features=8, noise=0.5, random_state=1)

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar.deploy.formats import ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.optional_package import optional_package
+from nearfar.runtime.messages import optional_package
 from nearfar.typing import Array, Floats, Ints, Vector
 
 # Links of a node of an HNSW graph, the default of faiss.

@@ -19,7 +19,7 @@ import numpy as np
 from nearfar.deploy.formats import ExportTarget
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.runtime.atomic_write import atomic_write
-from nearfar.runtime.optional_package import optional_package
+from nearfar.runtime.messages import optional_package
 from nearfar.typing import Array
 
 INPUT, OUTPUT = "X", "mapped"

@@ -44,7 +44,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.optimize import minimize
 
-from nearfar.constraints import NearestTriplets
 from nearfar.learners.boosting.base import (
     Assembly,
     BoostingLearner,
@@ -68,6 +67,7 @@ from nearfar.runtime import parameters
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, either, instance, number
+from nearfar.supervision import NearestTriplets
 from nearfar.typing import Matrix, Vector
 
 # What makes triplets from labels by default.

@@ -49,11 +49,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import logsumexp
 
-from nearfar.constraints import (
-    FarTargetTriplets,
-    NearestTriplets,
-    Triplets,
-)
 from nearfar.learners.boosting.base import BoostingLearner, partial_fit
 from nearfar.learners.boosting.loop import NewTerms
 from nearfar.learners.boosting.trace_one import (
@@ -71,6 +66,11 @@ from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number, optional
+from nearfar.supervision import (
+    FarTargetTriplets,
+    NearestTriplets,
+    Triplets,
+)
 from nearfar.typing import Matrix, Vector
 
 # Keeps the logarithm of a weight finite.

@@ -48,7 +48,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from nearfar.constraints import AllTriplets
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.base import (
     Assembly,
@@ -74,6 +73,7 @@ from nearfar.numerics.pair_tiles import largest_squared_distance
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import choice, either, integer
+from nearfar.supervision import AllTriplets
 from nearfar.typing import Vector
 
 Response = Literal["real", "normalized", "binary"]

@@ -43,7 +43,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from nearfar.constraints import NearestTriplets
 from nearfar.learners.boosting.base import BoostingLearner
 from nearfar.learners.boosting.loop import NewTerms
 from nearfar.learners.boosting.trace_one import (
@@ -61,6 +60,7 @@ from nearfar.numerics.linear_algebra import leading_block
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import number
+from nearfar.supervision import NearestTriplets
 from nearfar.typing import Matrix, Vector
 
 # Gap, relative to the mean squared distance, below which bounds are rounding.

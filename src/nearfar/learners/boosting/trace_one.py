@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from nearfar.constraints import Triplets, TripletStrategy
 from nearfar.learners.boosting.base import (
     Assembly,
     BoostingLearner,
@@ -32,7 +31,8 @@ from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_fa
 from nearfar.losses import SoftMargin
 from nearfar.numerics.edges import Unit
 from nearfar.numerics.linear_algebra import row_space
-from nearfar.numerics.simplex import Point, maximize
+from nearfar.numerics.optimizers import Point, maximize
+from nearfar.supervision import Triplets, TripletStrategy
 from nearfar.typing import Matrix, Vector
 
 # Gap, relative to the largest margin, at which weights are optimal to rounding.

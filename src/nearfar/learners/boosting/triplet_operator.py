@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from nearfar.constraints import Triplets
 from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
 from nearfar.losses import Exponential
 from nearfar.losses.loss import MarginLoss, Slope
 from nearfar.numerics.edges import TripletEdges, Unit
 from nearfar.numerics.linear_algebra import leading, signed
 from nearfar.rows import Points
+from nearfar.supervision import Triplets
 from nearfar.typing import Floats, Matrix, Vector
 
 # ARPACK's own choice for one eigenpair; D must be larger.

@@ -10,7 +10,7 @@ import numpy as np
 
 from nearfar.learners.problem import MetricBuilder, Problem, uncertified
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.lbfgs import lbfgs
+from nearfar.numerics.optimizers import lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.typing import Matrix, Vector
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh, qr
 
-from nearfar.constraints import Supervision
 from nearfar.learners import fitting
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.running_sums import RunningSums, powers_of_two
@@ -32,6 +31,7 @@ from nearfar.rows import Points, column_variances
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, choice, either, number
 from nearfar.runtime.threads import limited_threads
+from nearfar.supervision import Supervision
 from nearfar.typing import Floats, Matrix, Vector
 
 # Standardised rows have a mean variance of one but for rounding; they are not divided again.

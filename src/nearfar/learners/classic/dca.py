@@ -25,12 +25,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from nearfar.constraints import Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import ROUNDING, Evidence, Groups, discriminants
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.numerics.edges import Edges
+from nearfar.supervision import Supervision
 from nearfar.typing import Floats
 
 

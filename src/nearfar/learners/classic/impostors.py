@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearfar.constraints import Triplets
-from nearfar.constraints.mining import class_neighbors
 from nearfar.losses.loss import HINGE
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.deadline import check_time
+from nearfar.supervision import Triplets
+from nearfar.supervision.mining import class_neighbors
 from nearfar.typing import Floats, Ints, Vector
 
 # How much wider than the margin the search is, in units of the margin.

@@ -11,12 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from nearfar.constraints import Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import Evidence, Groups, with_ridge
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
 from nearfar.numerics.linear_algebra import by_spread
+from nearfar.supervision import Supervision
 from nearfar.typing import Floats
 
 

@@ -36,12 +36,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearfar.constraints import RandomPairs
 from nearfar.learners.classic.logdet import SAME_POINT, LogDetLearner, LogDetProblem
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput
 from nearfar.numerics.edges import Edges
 from nearfar.runtime.parameters import ParameterRule, number, optional
+from nearfar.supervision import RandomPairs
 from nearfar.typing import Vector
 
 

@@ -42,7 +42,7 @@ from nearfar.learners.classic.closed_form import (
 from nearfar.learners.classic.scatter import Groups, discriminants, shrunk, warn_if_singular
 from nearfar.learners.declaration import MaxRows, learner
 from nearfar.learners.problem import FitInput, Problem
-from nearfar.numerics.sorted_rows import ClassOrder
+from nearfar.numerics.nearest_rows import ClassOrder
 from nearfar.runtime.deadline import check_time
 from nearfar.runtime.parameters import ParameterRule, choice, integer
 from nearfar.runtime.threads import Threads

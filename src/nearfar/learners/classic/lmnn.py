@@ -40,7 +40,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from nearfar.constraints import NearestTriplets
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.classic.impostors import (
     Costs,
@@ -55,11 +54,12 @@ from nearfar.learners.map_learner import MapProblem, given_map, named_map, princ
 from nearfar.learners.problem import FitInput
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
-from nearfar.numerics.lbfgs import lbfgs
 from nearfar.numerics.linear_algebra import determined
+from nearfar.numerics.optimizers import lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, integer, number
 from nearfar.runtime.threads import Threads
+from nearfar.supervision import NearestTriplets
 from nearfar.typing import Floats, Matrix, Vector
 
 # Where a triplet's margin is exactly one, rounding would decide whether it counts.

@@ -28,13 +28,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.constraints import RandomTriplets
 from nearfar.learners.classic.logdet import SAME_POINT, LogDetLearner, LogDetProblem
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput
 from nearfar.losses import SquaredHinge
 from nearfar.numerics.edges import Edges
 from nearfar.runtime.parameters import ParameterRule, number
+from nearfar.supervision import RandomTriplets
 from nearfar.typing import Ints, Vector
 
 _HINGE = SquaredHinge(margin=0.0)

@@ -35,7 +35,7 @@ import numpy as np
 from nearfar.learners.declaration import learner
 from nearfar.learners.map_learner import MapLearner, MapProblem
 from nearfar.learners.problem import FitInput
-from nearfar.numerics.lbfgs import lbfgs
+from nearfar.numerics.optimizers import lbfgs
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
 from nearfar.runtime.history import Iteration, Iterations, map_iterations
 from nearfar.typing import Floats, Matrix, Vector

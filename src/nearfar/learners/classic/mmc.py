@@ -38,7 +38,6 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.classic.certified_search import CertifiedProblem, SearchPoint
 from nearfar.learners.classic.logdet import SAME_POINT
 from nearfar.learners.constraint_learner import ConstraintLearner
@@ -48,6 +47,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, boolean, number
+from nearfar.supervision import Pairs, RandomPairs
 from nearfar.typing import Matrix, Vector
 
 # Share of the identity even with ``shrinkage=0``: S must be positive definite to be a unit.

@@ -36,7 +36,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import Pairs
 from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import (
     ROUNDING,
@@ -52,6 +51,7 @@ from nearfar.learners.scaler import Scaler
 from nearfar.metrics.points import check_rows
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.missing import naming_remedies
+from nearfar.supervision import Pairs
 from nearfar.typing import Matrix, Vector
 
 

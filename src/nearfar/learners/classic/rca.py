@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nearfar.constraints import Supervision
 from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import Evidence, Groups, discriminants
 from nearfar.learners.declaration import learner
 from nearfar.learners.scaler import Scaler
+from nearfar.supervision import Supervision
 from nearfar.typing import Floats
 
 

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from nearfar.constraints import Supervision
 from nearfar.learners.classic.scatter import Evidence, Groups, GroupScatter, PairSums
 from nearfar.learners.scaler import Scaler, power_of_two
 from nearfar.numerics.edges import Edges
+from nearfar.supervision import Supervision
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 # Squares of this many rows are held at once: enough for fast products, little beside the rows.

@@ -34,11 +34,11 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
 
-from nearfar.constraints import Pairs, Supervision
 from nearfar.numerics.edges import edges_of
 from nearfar.numerics.linear_algebra import determined
 from nearfar.rows import Points, Rows
 from nearfar.runtime.threads import Threads
+from nearfar.supervision import Pairs, Supervision
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Shrinkage = float | Literal["auto"]

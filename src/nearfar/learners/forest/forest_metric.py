@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
 
-from nearfar.constraints.supervision import MANY_CLASSES
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem
@@ -38,6 +37,7 @@ from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, integer
 from nearfar.runtime.threads import Threads
+from nearfar.supervision.supervision import MANY_CLASSES
 from nearfar.typing import Array, Floats, Vector
 
 # Trees grown in an iteration.
@@ -81,7 +81,8 @@ class ForestMetric(MetricLearner):
 
     Examples
     --------
-    >>> from nearfar import ForestMetric, datasets, evaluate
+    >>> from nearfar import ForestMetric, datasets
+    >>> from nearfar import measures
     >>> data = datasets.load("circles")
     >>> forest = ForestMetric().fit(data.X[::2], data.y[::2])
     >>> forest.transform(data.X).shape

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from nearfar.learners.max_margin.cutting_planes import certified
-from nearfar.numerics.lbfgs import Bounds, lbfgs
+from nearfar.numerics.optimizers import Bounds, lbfgs
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Array, Vector
 

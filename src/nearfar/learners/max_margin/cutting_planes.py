@@ -18,7 +18,7 @@ import numpy as np
 
 from nearfar.learners.max_margin.max_margin_objective import MaxMarginObjective, Plane, Solution
 from nearfar.learners.max_margin.psd_split import PsdSplit
-from nearfar.numerics.simplex import Point, maximize
+from nearfar.numerics.optimizers import Point, maximize
 from nearfar.runtime.history import Iteration, Iterations
 from nearfar.typing import Ints, Matrix, Vector
 

@@ -35,7 +35,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from nearfar.constraints import NearestTriplets
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import MaxRows, learner
 from nearfar.learners.max_margin.box_dual import ascend_box, digest
@@ -55,6 +54,7 @@ from nearfar.numerics.edges import TripletEdges
 from nearfar.numerics.linear_algebra import row_space
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import ParameterRule, number
+from nearfar.supervision import NearestTriplets
 from nearfar.typing import Matrix, Vector
 
 

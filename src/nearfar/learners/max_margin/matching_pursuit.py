@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.metrics.kernel_map import KERNELS, Kernel, KernelMap, kernel_diagonal, kernel_matrix
+from nearfar.metrics.feature_maps import KERNELS, Kernel, KernelMap, kernel_diagonal, kernel_matrix
 from nearfar.numerics.missing import naming_remedies
 from nearfar.runtime.parameters import check_parameters, choice, integer
 from nearfar.typing import Floats, Ints, Vector

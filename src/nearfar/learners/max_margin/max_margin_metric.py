@@ -44,7 +44,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.fitting import FitMethod
@@ -66,12 +65,13 @@ from nearfar.learners.problem import (
     prior_factor,
     uncertified,
 )
-from nearfar.metrics.kernel_map import Kernel, KernelMap
+from nearfar.metrics.feature_maps import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import naming_remedies
 from nearfar.rows import Moments, Rows
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number
+from nearfar.supervision import Pairs, RandomPairs
 from nearfar.typing import Ints, Matrix, Vector
 
 # Residual of a basis point, relative to the largest K(x, x), that is not rounding.

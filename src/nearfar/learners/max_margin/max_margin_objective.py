@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearfar.constraints import Pairs
 from nearfar.learners.max_margin.psd_split import PsdSplit
 from nearfar.losses.loss import HINGE
 from nearfar.numerics.edges import edges_of
 from nearfar.rows import Points
+from nearfar.supervision import Pairs
 from nearfar.typing import Matrix, Vector
 
 # Largest ratio between the mean squared distance and one at which the problem is solved: beyond

@@ -12,9 +12,9 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
-from nearfar.constraints import Pairs, RandomPairs
 from nearfar.learners.max_margin.max_margin_metric import MaxMarginMetric
 from nearfar.learners.scaler import Scaler
+from nearfar.supervision import Pairs, RandomPairs
 from nearfar.typing import Vector
 
 

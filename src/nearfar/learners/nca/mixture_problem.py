@@ -24,7 +24,7 @@ from nearfar.learners.nca.soft_neighbors import (
 from nearfar.learners.problem import MetricBuilder
 from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.lbfgs import Bounds, lbfgs
+from nearfar.numerics.optimizers import Bounds, lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.typing import Floats, Ints, Matrix, Vector
 

@@ -50,7 +50,7 @@ from nearfar.learners.scaler import Scaler
 from nearfar.learners.selection.choice import Selection
 from nearfar.learners.selection.held_out import sample
 from nearfar.learners.selection.row_curve import EXACT_ROWS
-from nearfar.numerics.lbfgs import lbfgs
+from nearfar.numerics.optimizers import lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number, optional
 from nearfar.runtime.threads import limited_threads

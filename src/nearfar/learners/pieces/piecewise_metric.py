@@ -21,8 +21,7 @@ from nearfar.learners.declaration import learner
 from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.learners.problem import FitInput, Problem
 from nearfar.learners.scaler import Scaler
-from nearfar.metrics.feature_maps import moved
-from nearfar.metrics.piece_map import PieceMap
+from nearfar.metrics.feature_maps import PieceMap, moved
 from nearfar.runtime.parameters import ParameterRule, integer
 
 _LEARNERS: dict[str, type[MetricLearner]] = {
@@ -49,12 +48,13 @@ class PiecewiseMetric(MetricLearner):
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar import LDA, PiecewiseMetric, evaluate
+    >>> from nearfar import LDA, PiecewiseMetric
+    >>> from nearfar import measures
     >>> X = np.random.RandomState(0).normal(size=(400, 3))
     >>> y = np.abs(X[:, 0]) > 0.7
     >>> for learner in (LDA(), PiecewiseMetric()):
     ...     metric = learner.fit(X[::2], y[::2]).metric_
-    ...     print(evaluate.knn_error(metric, X[::2], y[::2], X[1::2], y[1::2]) < 0.1)
+    ...     print(measures.knn_error(metric, X[::2], y[::2], X[1::2], y[1::2]) < 0.1)
     False
     True
     """

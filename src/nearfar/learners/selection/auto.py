@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from nearfar.constraints import Split, Supervision
 from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.declaration import Validation, learner
 from nearfar.learners.fitting import Data, FitMethod, builder_of, choose_scale, learn
@@ -23,8 +22,9 @@ from nearfar.learners.selection.expectation import Expected
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
 from nearfar.runtime.deadline import should_stop
-from nearfar.runtime.notebook_html import ShowsFit, bars, fragment
+from nearfar.runtime.messages import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import choice, integer, number, optional
+from nearfar.supervision import Split, Supervision
 from nearfar.typing import Ints
 
 

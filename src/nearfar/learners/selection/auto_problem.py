@@ -29,8 +29,6 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nearfar.constraints import Split, Supervision
-from nearfar.evaluate.neighbor_votes import DEFAULT_NEIGHBORS, NUMBERS, best_number
 from nearfar.learners.fitting import (
     Data,
     FitMethod,
@@ -61,11 +59,13 @@ from nearfar.learners.selection.held_out import (
     sample,
 )
 from nearfar.learners.selection.row_curve import EXACT_ROWS
+from nearfar.measures.neighbor_votes import DEFAULT_NEIGHBORS, NUMBERS, best_number
 from nearfar.metrics.feature_maps import moved
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.deadline import OutOfTimeError, WorkClock, deadline, early_stop
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.threads import ThreadExecutor
+from nearfar.supervision import Split, Supervision
 from nearfar.typing import Floats, Ints, Matrix
 
 # What is put aside: more makes the expectation sharper and the trial metrics worse, and from fewer

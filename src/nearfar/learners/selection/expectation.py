@@ -23,9 +23,11 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from nearfar.constraints import Pairs, Triplets
-from nearfar.evaluate.intervals import group_variance, mean_interval, ratio_interval
-from nearfar.evaluate.measures import (
+from nearfar.evidence.intervals import group_variance, mean_interval, ratio_interval
+from nearfar.learners.selection.held_out import sample
+from nearfar.measures.judgements import OverlappingJudgements
+from nearfar.measures.neighbor_votes import majority
+from nearfar.measures.registry import (
     CLASS_NOISE,
     ERROR,
     MAE,
@@ -38,12 +40,9 @@ from nearfar.evaluate.measures import (
     Measure,
     Voters,
 )
-from nearfar.evaluate.neighbor_votes import majority
-from nearfar.evaluate.overlap import OverlappingJudgements
-from nearfar.learners.selection.held_out import sample
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.notebook_html import bars, fragment
-from nearfar.runtime.quoting import counted
+from nearfar.runtime.messages import bars, counted, fragment
+from nearfar.supervision import Pairs, Triplets
 from nearfar.typing import Array, Floats, Ints, Vector
 
 # Neighbours to look at beyond twice those that vote: enough of them are nearly always in a random

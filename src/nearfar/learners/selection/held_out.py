@@ -26,12 +26,12 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from nearfar.constraints import Pairs, Supervision, Triplets
-from nearfar.evaluate.neighbor_votes import NUMBERS
+from nearfar.measures.neighbor_votes import NUMBERS
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.search import smallest
-from nearfar.numerics.sorted_rows import place_in_run
+from nearfar.numerics.nearest_rows import place_in_run
 from nearfar.rows import Points
+from nearfar.supervision import Pairs, Supervision, Triplets
 from nearfar.typing import Array, Floats, Ints, Vector
 
 Validation = Literal["rows", "classes"]

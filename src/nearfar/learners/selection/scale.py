@@ -25,12 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.constraints import Supervision
-from nearfar.evaluate.judgement_losses import misplaced
 from nearfar.learners.scaler import Scaler
+from nearfar.measures.judgements import misplaced
 from nearfar.metrics.threshold_votes import triplet_scores
 from nearfar.numerics.edges import squared_distances
 from nearfar.rows import Points
+from nearfar.supervision import Supervision
 from nearfar.typing import Floats, Ints, Vector
 
 SCALES = ("unit", "standard", "cosine")
@@ -72,7 +72,7 @@ def choose_scale(X: Points, supervision: Supervision, among: Iterable[str] = SCA
     Examples
     --------
     >>> import numpy as np
-    >>> from nearfar.constraints import Supervision
+    >>> from nearfar.supervision import Supervision
     >>> from nearfar.learners.selection.scale import choose_scale
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(100) % 2

@@ -1,0 +1,9 @@
+"""Files, frames, arrays and datasets as rows with supervision."""
+
+from __future__ import annotations
+
+from nearfar.frames.frames import TableError
+from nearfar.frames.reading import read_table
+from nearfar.frames.table import Table
+
+__all__ = ["Table", "TableError", "read_table"]

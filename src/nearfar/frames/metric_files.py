@@ -1,0 +1,60 @@
+"""Files of metrics and adapters: what kind they are, and whether one can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+from nearfar.frames.formats import FORMATS, STREAM, check_output, kind_of
+from nearfar.frames.frames import TableError, no_file
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.messages import note
+from nearfar.runtime.tensor_file import kind_of_file
+
+_OTHERS = {
+    "adapter": "an adapter for searches, not a metric; transform, neighbors, show, export and "
+    "search-report take it",
+    "sources": "a file with weights of the sources of a search, not a metric; show takes it, and "
+    "SourceWeights.load in Python",
+}
+
+
+def kind_of_model(path: Path) -> str:
+    """Return "metric", "adapter" or "sources"; raise TableError if there is no file."""
+    if not path.is_file():
+        raise no_file(path)
+    kind = kind_of_file(path)
+    return kind if kind in _OTHERS else "metric"
+
+
+def load_metric(path: Path) -> Metric:
+    """Read a metric's file."""
+    if (kind := kind_of_model(path)) != "metric":
+        raise TableError(f"{path} is {_OTHERS[kind]}.")
+    return Metric.load(path)
+
+
+def check_metric_output(
+    path: str | PathLike[str], inputs: Iterable[object] = (), checkpoint: Path | None = None
+) -> None:
+    """Raise TableError unless a metric can be written there."""
+    path = Path(path)
+    if str(path) == STREAM:
+        raise TableError("A metric is written to a file, not to stdout; name it with --out.")
+    check_output(path, None, [each for each in inputs if isinstance(each, str | Path)])
+    if kind_of(path) in FORMATS:
+        raise TableError(f"{path} has the name of a table; name the metric .safetensors.")
+    if checkpoint is not None and checkpoint.resolve() == path.resolve():
+        raise TableError("--checkpoint and --out name the same file.")
+
+
+def note_same_rows(train: object, new: object) -> None:
+    """Note that new rows find themselves, if they are the training rows."""
+    if all(isinstance(each, str | PathLike) for each in (train, new)) and (
+        Path(str(train)).resolve() == Path(str(new)).resolve()
+    ):
+        note(
+            "the new rows are the training rows, so that each finds itself; evaluate without "
+            "--train predicts each row from the others."
+        )

@@ -1,0 +1,65 @@
+"""Measures of how good a metric is, on data with known classes or known pairs.
+
+Shares are in [0, 1]; `cllr` and `min_cllr` are in bits. These and errors (`eer` and the functions
+named so) are better when smaller, all others when larger.
+
+measures           what methods are compared by, in one registry
+rankings           vote, average precision and triplet shares of each query
+class_errors       errors by class, and the largest class
+judgement_losses   how wrong a distance is about each triplet or pair
+intervals          the 90 % interval of a mean
+overlap            the variance of a mean over judgements that share rows
+retrieval          means of measures of neighbours and rankings
+regression         numbers predicted by neighbours
+verification       ROC curves of pairs
+likelihood         likelihood ratios of pairs
+profiles           accuracy against a parameter
+"""
+
+from nearfar.measures.retrieval import (
+    accuracy_by,
+    average_precision_at_r,
+    average_precisions,
+    knn_error,
+    knn_r2,
+    leave_one_out_error,
+    map_at_r,
+    ndcg,
+    neighbor_accuracy_curve,
+    neighbor_recall,
+    precision_at_k,
+    recall_at_k,
+    triplet_accuracy,
+)
+from nearfar.measures.verification import (
+    LikelihoodRatios,
+    RocCurve,
+    Verification,
+    cllr,
+    min_cllr,
+    verification,
+    verification_curve,
+)
+
+__all__ = [
+    "LikelihoodRatios",
+    "RocCurve",
+    "Verification",
+    "accuracy_by",
+    "average_precision_at_r",
+    "average_precisions",
+    "cllr",
+    "knn_error",
+    "knn_r2",
+    "leave_one_out_error",
+    "map_at_r",
+    "min_cllr",
+    "ndcg",
+    "neighbor_accuracy_curve",
+    "neighbor_recall",
+    "precision_at_k",
+    "recall_at_k",
+    "triplet_accuracy",
+    "verification",
+    "verification_curve",
+]

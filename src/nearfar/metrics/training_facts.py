@@ -1,0 +1,379 @@
+"""What a metric's file has besides the metric: facts about the rows that it was learned from.
+
+They are JSON in the metadata of the file: the spreads of the features, their shares of distances
+("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, what
+was stated of the metric, a threshold for pairs, and where the file comes from ("provenance").
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from nearfar.metrics.explanations import (
+    Direction,
+    feature_importances,
+    feature_spreads,
+    has_importances,
+    leading_directions,
+    several_features,
+)
+from nearfar.metrics.file_format import read_metadata
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.messages import note
+from nearfar.runtime.tensor_file import Provenance
+from nearfar.typing import Array, Floats, Ints, Json, Vector
+
+T = TypeVar("T")
+
+# Of more rows, those with the smallest digests are kept, a random sample of 150 kB.
+_DIGESTS = 10_000
+# Spreads and shares of features are those of a random sample of more numbers, as they take several
+# copies in float64.
+_FIGURE_VALUES = 1 << 22
+# With 48 bits, 10,000 digests match one of a million other rows with a probability below 1e-4.
+_DIGEST_BYTES = 6
+MANY_LEARNED_FROM = 0.05
+"""With a smaller share of known rows, figures are hardly better than on new ones."""
+# Squares of larger numbers may overflow.
+_LARGEST = 1e150
+
+
+# Neighbours that voted before files said how many are best.
+_EARLIER_BEST = 3
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Shares of the features, and leading directions."""
+
+    shares: Vector
+    directions: list[Direction]
+
+
+@dataclass(frozen=True)
+class Votes:
+    """How often votes of neighbours were right on rows that took no part in learning.
+
+    Attributes
+    ----------
+    classes : str
+        Digest of the names of the classes.
+    counted : list of list of int
+        For 1, 2, ... neighbours: number of rows whose winner had 1, 2, ... votes.
+    right : list of list of int
+        How many of them have the class that won.
+    best : int
+        How many neighbours vote best. Of numbers, there is nothing else.
+    """
+
+    classes: str
+    counted: list[list[int]]
+    right: list[list[int]]
+    best: int
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A threshold for pairs, and where it comes from.
+
+    Attributes
+    ----------
+    value : float
+        Minus infinity if no pair is the same.
+    criterion : str or None
+        What it was chosen by; None if it was given.
+    pairs : str or None
+        Identifies the pairs that it was chosen on.
+    """
+
+    value: float
+    criterion: str | None = None
+    pairs: str | None = None
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What was stated of a metric when it was learned.
+
+    Attributes
+    ----------
+    measure : str
+    loss : float
+        Smaller is better.
+    text : str
+        The figure in words, and what it was measured on.
+    verdict : str
+        What a comparison found; empty without one.
+    """
+
+    measure: str
+    loss: float
+    text: str
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class LearnedLabels:
+    """The labels that a metric was learned from; their column and numbers, not their names.
+
+    Attributes
+    ----------
+    column : str
+        Empty if they have no name.
+    sizes : list of int
+        Rows of each class, the largest first; none if the labels are numbers.
+    n_groups : int
+        Of rows that were never both learned from and tested on; 0 without groups.
+    """
+
+    column: str
+    sizes: list[int]
+    n_groups: int = 0
+
+
+def save_learned(
+    metric: Metric,
+    path: Path,
+    X: Floats,
+    votes: Votes | None = None,
+    stated: Stated | None = None,
+    labels: LearnedLabels | None = None,
+) -> None:
+    """Write a metric that was learned from X, with the spreads and shares of the features."""
+    digests = row_digests(X)
+    kept = np.unique(digests)[:_DIGESTS].tolist()
+    verdict = "" if stated is None else stated.verdict or stated.text
+    provenance = Provenance.now({"rows": len(X)}, digests, verdict)
+    most = max(_DIGESTS, _FIGURE_VALUES // max(1, X.shape[1]))
+    if len(X) > most:
+        X = X[np.sort(np.random.RandomState(0).permutation(len(X))[:most])]
+    metadata = {"learned_from": json.dumps([f"{digest:012x}" for digest in kept])}
+    metadata |= provenance.metadata
+    if stated is not None:
+        metadata["stated"] = json.dumps(asdict(stated))
+    if labels is not None:
+        metadata["labels"] = json.dumps(asdict(labels))
+    if votes is not None:
+        metadata["votes"] = json.dumps(asdict(votes))
+    if metric.kernel_map is None:
+        metadata["feature_spreads"] = json.dumps(feature_spreads(metric, X).tolist())
+    if all(map(has_importances, metric.parts)):
+        columns = several_features(metric)
+        importance: list[Json] = []
+        for part in metric.parts:
+            try:
+                shares = feature_importances(part, X)
+                linear = part.kernel_map is None
+                directions = leading_directions(part, X, columns=columns) if linear else []
+            except ValueError:  # all distances are zero
+                importance.append(None)
+            else:
+                listed: list[Json] = [asdict(direction) for direction in directions]
+                importance.append({"shares": shares.tolist(), "directions": listed})
+        metadata["importance"] = json.dumps(importance)
+    metric.save(path, metadata=metadata)
+
+
+def share_learned_from(path: Path, X: Floats) -> float:
+    """Return the share of rows that a metric was learned from; 0 if its file does not say.
+
+    If the file has digests of a sample only, it is estimated from the rows whose digests would be
+    in the sample.
+    """
+    stored, rows = stored_digests(path), row_digests(X)
+    if len(stored) >= _DIGESTS:
+        rows = rows[rows <= stored.max()]
+    return float(np.isin(rows, stored).mean()) if len(rows) else 0.0
+
+
+def stored_digests(path: Path) -> Ints:
+    """Return the digests of rows that a metric was learned from; none if its file has none."""
+
+    def digests(value: Json) -> list[int]:
+        return [int(_text(each), 16) for each in _list(value)]
+
+    return np.array(_stored(path, "learned_from", digests) or [], dtype=np.int64)
+
+
+def note_learned_rows(path: Path, X: Floats) -> None:
+    """Say that a metric is judged on rows that it was learned from, if they are many."""
+    share = share_learned_from(path, X)
+    if share > MANY_LEARNED_FROM:
+        note(
+            f"the metric was learned from {100 * share:.0f} % of these rows; on them it looks "
+            "better than on new rows.",
+            warning=True,
+        )
+
+
+def row_digests(X: Floats) -> Ints:
+    """Return a number for each row, by which the same row is known again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.metrics.training_facts import row_digests
+    >>> a, b, c = row_digests(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+    >>> bool(a == c), bool(a == b)
+    (True, False)
+    """
+    # Zero has two signs, which are the same number.
+    rows = (np.asarray(row, dtype=np.float64) + 0.0 for row in X)
+    hashes = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
+    return np.array([int.from_bytes(each, "big") for each in hashes], dtype=np.int64)
+
+
+def stored_importance(path: Path, metric: Metric) -> list[Importance | None]:
+    """Return shares and directions of each part of a metric, on the rows it was learned from.
+
+    They allow for correlations of features. They are None if the file does not have them.
+    """
+
+    def importance(part: Json) -> Importance | None:
+        if part is None:
+            return None
+        entry = _dict(part)
+        shares = np.array([_number(share) for share in _list(entry["shares"])])
+        if len(shares) != metric.n_features:
+            raise ValueError("There is one share for each feature.")
+        directions = [
+            Direction(
+                _number(each["share"]),
+                tuple(str(name) for name in _list(each["features"])),
+                tuple(_number(loading) for loading in _list(each["loadings"])),
+            )
+            for each in map(_dict, _list(entry["directions"]))
+        ]
+        return Importance(shares, directions)
+
+    def parts(value: Json) -> list[Importance | None]:
+        if len(_list(value)) != len(metric.parts):
+            raise ValueError("There is one entry for each part.")
+        return [importance(part) for part in _list(value)]
+
+    return _stored(path, "importance", parts) or [None] * len(metric.parts)
+
+
+def stored_spreads(path: Path) -> list[float] | None:
+    """Return the spreads of the features that a metric was learned from, if its file has them."""
+
+    def spreads(value: Json) -> list[float]:
+        numbers = [_number(each) for each in _list(value)]
+        if not all(0 <= number <= _LARGEST for number in numbers):
+            raise ValueError("Spreads are not negative, and their squares are finite.")
+        return numbers
+
+    return _stored(path, "feature_spreads", spreads)
+
+
+def stored_statement(source: Path | Mapping[str, str]) -> Stated | None:
+    """Return what was stated of a metric when it was learned, if its file or metadata have it."""
+
+    def statement(value: Json) -> Stated:
+        entry = _dict(value)
+        return Stated(_text(entry["measure"]), _number(entry["loss"]), _text(entry["text"]))
+
+    return _stored(source, "stated", statement)
+
+
+def stored_labels(source: Path | Mapping[str, str]) -> LearnedLabels | None:
+    """Return the labels that a metric was learned from, if its file or metadata have them."""
+
+    def labels(value: Json) -> LearnedLabels:
+        entry = _dict(value)
+        sizes = [int(_number(size)) for size in _list(entry["sizes"])]
+        return LearnedLabels(_text(entry["column"]), sizes, int(_number(entry["n_groups"])))
+
+    return _stored(source, "labels", labels)
+
+
+def class_digest(classes: Array) -> str:
+    """Return what tells the classes of one table from those of another."""
+    names = "\n".join(sorted(map(str, classes)))
+    return blake2b(names.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def stored_votes(source: Path | Mapping[str, str]) -> Votes | None:
+    """Return how often votes were right on rows that took no part, if a metric's file says it."""
+
+    def votes(value: Json) -> Votes:
+        entry = _dict(value)
+        counted, right = (
+            [[int(_number(each)) for each in _list(row)] for row in _list(entry[key])]
+            for key in ("counted", "right")
+        )
+        for k, (rows, hits) in enumerate(zip(counted, right, strict=True), start=1):
+            if len(rows) != k or not all(0 <= a <= b for a, b in zip(hits, rows, strict=True)):
+                raise ValueError("There is a number for each number of votes.")
+        # Earlier files do not say how many are best.
+        best = int(_number(entry.get("best", min(_EARLIER_BEST, len(counted)))))
+        if best < 1 or (counted and best > len(counted)):
+            raise ValueError("The best number of neighbours is among those counted.")
+        return Votes(_text(entry["classes"]), counted, right, best)
+
+    return _stored(source, "votes", votes)
+
+
+def stored_threshold(source: Path | Mapping[str, str]) -> Threshold | None:
+    """Return the threshold for pairs that a metric's file has, if there is one."""
+
+    def threshold(value: Json) -> Threshold:
+        entry = _dict(value)
+        number = -math.inf if entry["value"] is None else _number(entry["value"])
+        criterion, pairs = (
+            None if entry[key] is None else _text(entry[key]) for key in ("criterion", "pairs")
+        )
+        return Threshold(number, criterion, pairs)
+
+    return _stored(source, "threshold", threshold)
+
+
+def save_threshold(path: Path, threshold: Threshold) -> None:
+    """Add a threshold for pairs to a metric's file."""
+    value = threshold.value if math.isfinite(threshold.value) else None
+    text = json.dumps(asdict(threshold) | {"value": value})
+    Metric.load(path).save(path, metadata=read_metadata(path) | {"threshold": text})
+
+
+def _stored(source: Path | Mapping[str, str], key: str, parse: Callable[[Json], T]) -> T | None:
+    """Return what a file or its metadata have under a key, or raise ValueError if it is damaged."""
+    text = (read_metadata(source) if isinstance(source, Path) else source).get(key)
+    if text is None:
+        return None
+    with suppress(LookupError, TypeError, ValueError, OverflowError, RecursionError):
+        return parse(json.loads(text))
+    where = source if isinstance(source, Path) else "The metric"
+    raise ValueError(f"{where} has a damaged entry {key!r}; learn the metric again.")
+
+
+def _number(value: Json) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError("not a finite number")
+    return float(value)
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _list(value: Json) -> list[Json]:
+    if not isinstance(value, list):
+        raise TypeError("not a list")
+    return value
+
+
+def _dict(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    return value

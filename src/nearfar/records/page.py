@@ -1,0 +1,134 @@
+"""A report on matched records: how sure the matches are, what decided, and near misses."""
+
+from __future__ import annotations
+
+import difflib
+import html
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit
+
+from nearfar.page.blocks import Bar, BarGroup, Bars, Block, Code, Facts, Markup, Section, Text
+from nearfar.page.page import render_page, write_page
+from nearfar.runtime.messages import ordered
+from nearfar.tables.report_sections import versions
+
+if TYPE_CHECKING:
+    from nearfar.records.match import Matched
+
+# As many as one reads.
+_SHOWN_PAIRS = 8
+_EXPLAINED = 200
+
+
+def write_match_report(
+    path: str | os.PathLike[str], matched: Matched, name: str, command: str = ""
+) -> None:
+    """Write a report on matches as one HTML file that needs no network.
+
+    Parameters
+    ----------
+    path : path-like
+    matched : Matched
+        What `nearfar.match` returned.
+    name : str
+        Heading of the page.
+    command : str
+        The command that wrote the report; empty if there was none.
+    """
+    found = matched.matches
+    lines = matched.summary.splitlines()
+    facts = [
+        ("Records", " and ".join(str(n) for n in found.n_records)),
+        ("Candidates", str(len(found.candidates))),
+        ("Threshold", f"log-odds {matched.matcher.threshold_:.4g}"),
+        ("Versions", versions()),
+    ]
+    appendix: list[Block] = [Code("Command", command)] if command else []
+    page = render_page(
+        name,
+        title=f"{name}: matched records",
+        subject=f"{len(found.pairs)} matches among {len(found.candidates)} candidates",
+        headlines=[],
+        reason=lines[0],
+        notes=ordered(list(matched.notes)),
+        sections=[
+            Section("How sure are the matches?", "rates", _rates(matched, lines[1:])),
+            Section("What decided?", "fields", _fields(matched)),
+            Section("Pairs to look at", "pairs", _near_misses(matched)),
+            Section("Appendix", "appendix", [*appendix, Facts(facts)]),
+        ],
+    )
+    write_page(path, page)
+
+
+def _rates(matched: Matched, lines: list[str]) -> list[Block]:
+    shares = dict(matched.rates)
+    if matched.kept is not None:
+        shares["known matches among candidates"] = matched.kept[:2]
+    bars = [
+        Bar(name, f"{100 * value:.1f}\u00a0%", 100 * value, 100 * low, 100 * high)
+        for name, (value, (low, high)) in shares.items()
+    ]
+    caption = (
+        "Precision and recall are those of the threshold, on pairs that were not learned from. "
+        "With a target, the precision is that in these tables. The lines are 90 % intervals."
+    )
+    return [*([Bars("Shares", [BarGroup("", bars)], caption)] if bars else []), Text(lines)]
+
+
+def _fields(matched: Matched) -> list[Block]:
+    """Return how much each field speaks for or against a match, over candidates near it."""
+    found = matched.matches
+    near = np.argsort(np.abs(found.scores - matched.matcher.threshold_), kind="stable")[:_EXPLAINED]
+    tables = matched.sides[0].records, matched.sides[-1].records
+    parts = np.abs(matched.matcher.explain(*tables, found.candidates[near])).mean(axis=0)
+    bars = []
+    for place in np.argsort(-parts, kind="stable"):
+        field, length = matched.matcher.fields_[place], 100 * parts[place] / max(parts.max(), 1e-12)
+        bars.append(Bar(field.name, f"{parts[place]:.2f}", length, length, length, note=field.kind))
+    caption = (
+        f"Mean change of the log-odds by each field, of the {len(near)} least sure candidates."
+    )
+    return [Bars("Fields", [BarGroup("", bars)], caption)]
+
+
+def _near_misses(matched: Matched) -> list[Block]:
+    """Return the least sure pairs side by side, with differences marked."""
+    found, (one, two) = matched.matches, (matched.sides[0], matched.sides[-1])
+    others = np.flatnonzero(~found.same)
+    misses = others[np.argsort(-found.scores[others], kind="stable")[:_SHOWN_PAIRS]]
+    blocks: list[Block] = []
+    for place in list(dict.fromkeys([*found.doubtful, *misses]))[:_SHOWN_PAIRS]:
+        i, j = found.candidates[place]
+        lines = [("", *(html.escape(str(s.names([r])[0])) for s, r in ((one, i), (two, j))))]
+        for name in [each.name for each in matched.matcher.fields_[:-1]]:
+            cells = one.records.fields[name][i], two.records.fields[name][j]
+            lines.append((html.escape(name), *_marked(*cells)))
+        said = "A match" if found.same[place] else "No match"
+        rows = "".join(
+            f"<tr><th scope='row'>{name}</th><td>{a}</td><td>{b}</td></tr>" for name, a, b in lines
+        )
+        caption = f"{said}, probability {100 * expit(found.scores[place]):.1f} %"
+        blocks.append(Markup(f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>"))
+    return blocks
+
+
+def _marked(a: str | None, b: str | None) -> tuple[str, str]:
+    """Return two texts as HTML, with what only one of them has marked.
+
+    Examples
+    --------
+    >>> from nearfar.records.page import _marked
+    >>> _marked("Ann", "Anne")
+    ('Ann', 'Ann<mark>e</mark>')
+    """
+    sides: tuple[list[str], list[str]] = ([], [])
+    first, second = a or "", b or ""
+    for kind, i, k, j, m in difflib.SequenceMatcher(None, first, second, False).get_opcodes():
+        for side, text in zip(sides, (first[i:k], second[j:m]), strict=True):
+            part = html.escape(text)
+            side.append(part if kind == "equal" or not part else f"<mark>{part}</mark>")
+    return "".join(sides[0]), "".join(sides[1])

@@ -1,0 +1,248 @@
+"""Tables of records with their ids, pairs that are known, and tables of questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nearfar.frames.formats import read_frame
+from nearfar.frames.frames import Frame, TableError
+from nearfar.frames.judgements import SAME, read_truths
+from nearfar.frames.reader import Source, listed, require_columns
+from nearfar.frames.reading import row_names
+from nearfar.records import Records
+from nearfar.records.candidates import pair_places
+from nearfar.records.matches import How
+from nearfar.runtime.messages import counted, named, note, option, quoted
+from nearfar.typing import Array, Bools, Ints
+
+# Unknown ids that a message shows.
+_SHOWN = 5
+_SIDES = ("left", "right"), ("a", "b")
+ASKED = ["stratum", "weight", "probability", "guess"]
+"""What a question has beside the pair, so that its answer tells how good the matcher was."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A table of records, and their ids; without ids, rows are named by their numbers.
+
+    Attributes
+    ----------
+    records : Records
+    ids : list or None
+        Text or numbers, as they are in the table.
+    column : str or None
+        Name of the column of ids.
+    """
+
+    records: Records
+    ids: list[Any] | None = None
+    column: str | None = None
+
+    def names(self, rows: Sequence[int] | Ints) -> Sequence[object]:
+        """Return ids, or row numbers."""
+        return [int(row) if self.ids is None else self.ids[row] for row in rows]
+
+    def rows(self, names: pl.Series, path: object) -> Ints:
+        """Return the rows of ids."""
+        known = range(len(self.records)) if self.ids is None else self.ids
+        number = {str(name): row for row, name in enumerate(known)}
+        texts = [str(name).strip() for name in names.to_list()]
+        unknown = list(dict.fromkeys(name for name in texts if name not in number))
+        if unknown:
+            where = f"that {self.column and named(self.column)} does not have"
+            where = where if self.column else "that are no row numbers"
+            hint = "" if self.column else f"; name the column of ids with {option('ids')}"
+            raise TableError(
+                f"{path} refers to {counted(len(unknown), 'id')} in column {names.name} {where}: "
+                f"{listed(unknown, _SHOWN)}{hint}."
+            )
+        return np.array([number[name] for name in texts], dtype=np.intp)
+
+
+def read_sides(
+    sources: list[Any],
+    ids: str | None,
+    files: list[tuple[Source, pl.DataFrame]],
+    remembered: Sequence[str | None] = (),
+) -> list[Side]:
+    """Read the tables; a column of ids is not compared.
+
+    Parameters
+    ----------
+    sources : list of path or DataFrame
+    ids : str or None
+        Columns of ids that are given, with a comma.
+    files : list of tuple
+        Known pairs, by which columns of ids are found.
+    remembered : sequence of str or None
+        Columns of ids of the tables that a matcher was learned from.
+    """
+    sides = []
+    chosen = (ids or "").split(",")
+    for place, given in enumerate(sources):
+        side = _SIDES[0][place]
+        source = source_of(given, side)
+        frame = read_frame(source)
+        column: str | None = chosen[min(place, len(chosen) - 1)].strip()
+        if column:
+            require_columns(source, frame.columns, [column])
+        elif column := _id_column(frame, place, files, remembered):
+            note(f"took {column} as ids; it is not compared.")
+        else:
+            note(
+                f"records of {source} are named by row numbers, from 0; name a column of ids with "
+                f"{option('ids')}."
+            )
+        if not column:
+            sides.append(Side(Records.of(frame, side)))
+            continue
+        row_names(frame[column], source)
+        names = [n if isinstance(n, int) else str(n) for n in frame[column].to_list()]
+        sides.append(Side(Records.of(frame.drop(column), side), names, column))
+    return sides
+
+
+def source_of(given: Any, name: str) -> Source:
+    """Return a path, or a DataFrame under a name."""
+    if isinstance(given, str | PathLike):
+        return Path(given)
+    return Frame.of(given, name)
+
+
+def _id_column(
+    frame: pl.DataFrame,
+    place: int,
+    files: list[tuple[Source, pl.DataFrame]],
+    remembered: Sequence[str | None],
+) -> str | None:
+    """Return the column that has the most ids of the known pairs, or one that looks like ids.
+
+    It is None if rows are named by their numbers.
+    """
+    texts = {name: {str(cell).strip() for cell in frame[name].to_list()} for name in frame.columns}
+    texts = {name: cells for name, cells in texts.items() if len(cells) == len(frame)}
+    if not files:
+        own = [remembered[min(place, len(remembered) - 1)]] if remembered else []
+        likely = [n for n in frame.columns[1:] if n.lower() == "id"]
+        likely += [n for n in frame.columns[:1] if n.lower().endswith("id")]
+        return next((name for name in [*own, *likely] if name in texts), None)
+    ends = [_ends(pairs)[place] for _, pairs in files]
+    wanted = {str(name).strip() for names in ends for name in names.to_list()}
+    found = {name: len(wanted & cells) for name, cells in texts.items()}
+    best = max(found, key=lambda name: found[name], default="")
+    n_rows = len(wanted.intersection(map(str, range(len(frame)))))
+    n_best = found.get(best, 0)
+    if max(n_best, n_rows) < len(wanted) / 2:
+        _refuse_other_spelling(wanted, texts, files[0][0], ends[0].name)
+    return best if n_best >= max(1, n_rows) else None
+
+
+def _refuse_other_spelling(
+    wanted: set[str], texts: dict[str, set[str]], path: Source, side: str
+) -> None:
+    """Raise TableError if ids are those of a column but for zeros in front and behind."""
+
+    def plain(name: str) -> str:
+        return re.sub(r"^0+(?=\d)|\.0+$", "", name)
+
+    for column, cells in texts.items():
+        known = {plain(name): name for name in cells}
+        alike = sorted(name for name in wanted if plain(name) in known)
+        if len(alike) > len(wanted) / 2:
+            raise TableError(
+                f"{path} refers to {quoted(alike[0])} in column {side}, and {named(column)} has "
+                f"{quoted(known[plain(alike[0])])}; give ids as they are in the table, as text."
+            )
+
+
+def _ends(pairs: pl.DataFrame) -> list[pl.Series]:
+    """Return the two columns that name records."""
+    found = (names for names in _SIDES if set(names) <= set(pairs.columns))
+    names = next(found, pairs.columns[:2])
+    if len(names) < 2:
+        raise TableError("Known pairs need the columns left and right.")
+    return [pairs[name] for name in names]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPairs:
+    """Known pairs of a file.
+
+    Attributes
+    ----------
+    index : array of int of shape (n_pairs, 2)
+    same : array of bool of shape (n_pairs,)
+    complete : bool
+        Whether they are all matches of their records.
+    chosen : bool
+        Whether they are answers to questions, which are candidates.
+    asked : dict of str to array or None
+        Of questions beside decisions: what `estimated_f1` needs.
+    """
+
+    index: Ints
+    same: Bools
+    complete: bool
+    chosen: bool
+    asked: dict[str, Array] | None
+
+    @classmethod
+    def read(cls, frame: pl.DataFrame, path: object, sides: list[Side]) -> KnownPairs:
+        """Read pairs; those without an answer are left out."""
+        column = next((name for name in SAME if name in frame.columns), None)
+        if column is not None:
+            answered = frame[column].cast(pl.String).str.strip_chars().fill_null("") != ""
+            frame = frame.filter(answered)
+        ends = zip((sides[0], sides[-1]), _ends(frame), strict=True)
+        index = np.column_stack([side.rows(names, path) for side, names in ends])
+        same = np.ones(len(frame), dtype=bool)
+        if column is not None:
+            same = np.array(read_truths(frame[column], path), dtype=bool)  # type: ignore[arg-type]
+        asked = None
+        if column is not None and set(ASKED) <= set(frame.columns):
+            asked = {name: frame[name].cast(pl.Float64).to_numpy() for name in ASKED[:3]}
+            asked["guess"] = np.array(read_truths(frame["guess"], path))  # type: ignore[arg-type]
+        chosen = any(name.startswith(f"{_SIDES[0][0]}: ") for name in frame.columns)
+        return cls(index, same, column is None, chosen, asked)
+
+
+def note_contradictions(known: Sequence[KnownPairs], how: How, *, one_table: bool) -> None:
+    """Say which known pairs cannot all be right."""
+    none = np.empty((0, 2), dtype=np.intp)
+    same = np.concatenate([none, *(each.index[each.same] for each in known)])
+    different = np.concatenate([none, *(each.index[~each.same] for each in known)])
+    both = np.unique(pair_places(different, same, one_table=one_table))
+    if n := int((both >= 0).sum()):
+        note(f"{counted(n, 'pair')} are given both as the same and as different.", warning=True)
+    if one_table or how not in ("auto", "one-to-one"):
+        return
+    for name, rows in zip(("left", "right"), np.unique(same, axis=0).T, strict=True):
+        if n := int((np.unique(rows, return_counts=True)[1] > 1).sum()):
+            note(
+                f"several matches are given of {counted(n, 'record')} of the {name} table, and a "
+                f"record is in one at most; {option('how', 'all')} allows several.",
+                warning=True,
+            )
+
+
+def question_table(sides: Sequence[Side], pairs: Ints, facts: dict[str, Any]) -> pl.DataFrame:
+    """Return ids, a column for answers, facts, and the fields of both records."""
+    columns = id_columns(sides, pairs) | {"same": [""] * len(pairs)} | facts
+    for name, side, rows in zip(_SIDES[0], (sides[0], sides[-1]), pairs.T, strict=True):
+        columns |= {f"{name}: {f}": c[rows].tolist() for f, c in side.records.fields.items()}
+    return pl.DataFrame(columns)
+
+
+def id_columns(sides: Sequence[Side], pairs: Ints) -> dict[str, Any]:
+    """Return the ids of pairs, or their row numbers."""
+    ends = zip(_SIDES[0], (sides[0], sides[-1]), pairs.T, strict=True)
+    return {name: side.names(rows) for name, side, rows in ends}

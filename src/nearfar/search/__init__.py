@@ -1,0 +1,36 @@
+"""Search with judged results: what is relevant, and how good a search is."""
+
+from nearfar.search.adapter import RetrievalAdapter
+from nearfar.search.comparison import compare_retrieval
+from nearfar.search.cutoff import Cutoff
+from nearfar.search.ranking import JudgedRanking, Ranking, search
+from nearfar.search.readers import (
+    Collection,
+    from_columns,
+    read_beir,
+    read_qrels,
+    write_qrels,
+    write_run,
+)
+from nearfar.search.relevance import Relevance
+from nearfar.search.results import SearchComparison, SearchResult
+from nearfar.search.source_weights import SourceWeights
+
+__all__ = [
+    "Collection",
+    "Cutoff",
+    "JudgedRanking",
+    "Ranking",
+    "Relevance",
+    "RetrievalAdapter",
+    "SearchComparison",
+    "SearchResult",
+    "SourceWeights",
+    "compare_retrieval",
+    "from_columns",
+    "read_beir",
+    "read_qrels",
+    "search",
+    "write_qrels",
+    "write_run",
+]

@@ -1,0 +1,258 @@
+"""A report on a search: whether adapted vectors find better results, and which queries change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nearfar.comparison.verdict_wording import expectation_text, reported_search
+from nearfar.measures.registry import measures_for
+from nearfar.page.blocks import (
+    Bar,
+    BarGroup,
+    Bars,
+    Block,
+    Code,
+    Facts,
+    Figure,
+    Figures,
+    Markup,
+    Neighbor,
+    Queries,
+    Query,
+    Section,
+    Table,
+    Text,
+    shortened,
+)
+from nearfar.page.figures import svgs
+from nearfar.page.page import render_page, write_page
+from nearfar.plots.canvas import grid, named_lines
+from nearfar.runtime.messages import Note, ordered
+from nearfar.search import Relevance, SearchComparison
+from nearfar.search.cutoff import Cutoff, search_target
+from nearfar.search.results import Change
+from nearfar.tables.report_headline import LOOKS, Headline
+from nearfar.tables.report_sections import versions
+
+if TYPE_CHECKING:
+    from nearfar.plots.canvas import AxesGrid
+
+# As much as one reads: lines of a table of queries, queries with results, results of each.
+_CHANGES = 10
+_SHOWN_QUERIES = 4
+_SHOWN_RESULTS = 5
+# Cut-offs that are drawn, each with a marker.
+_SHOWN_POINTS = 25
+
+
+@dataclass(frozen=True, eq=False)
+class SearchStudy:
+    """What a report on a search is about.
+
+    Attributes
+    ----------
+    name : str
+        Heading of the page.
+    comparison : SearchComparison
+    relevance : Relevance
+    n_features : int
+        Length of the vectors.
+    document_names : sequence of str, optional
+        Texts or ids of the documents.
+    command : str
+        The command that wrote the report; empty if there was none.
+    notes : sequence of (str, str)
+        Names and values for the appendix.
+    title : str
+        Heading of the page, instead of the name.
+    findings : sequence of Note
+        What to say at the top of the page.
+    cutoff : Cutoff, optional
+        Of the adapter.
+    tested : str
+        What the queries of the report get at the cut-off.
+    """
+
+    name: str
+    comparison: SearchComparison
+    relevance: Relevance
+    n_features: int
+    document_names: Sequence[str] | None = None
+    command: str = ""
+    notes: Sequence[tuple[str, str]] = ()
+    title: str = ""
+    findings: Sequence[Note] = ()
+    cutoff: Cutoff | None = None
+    tested: str = ""
+
+
+def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> None:
+    """Write a report on a search as one HTML file that needs no network.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from nearfar import Relevance, compare_retrieval
+    >>> from nearfar.search.page import SearchStudy
+    >>> from nearfar.search.page import write_search_report
+    >>> X = np.random.default_rng(0).normal(size=(50, 4))
+    >>> relevance = Relevance(range(20), range(20))
+    >>> study = SearchStudy("toy", compare_retrieval(X[:20], X, relevance, {}), relevance, 4)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "toy.html"
+    ...     write_search_report(path, study)
+    ...     path.read_text()[:15]
+    '<!DOCTYPE html>'
+    """
+    compared, verdict = study.comparison, study.comparison.verdict
+    method = verdict.method or compared.untouched.name
+    gain = f"{verdict.gain:z.3f} ({verdict.low:z.3f} to {verdict.high:z.3f})"
+    basis = f"Measured on {len(compared.queries)} searches"
+    if compared.folds is None:
+        basis += ". The adapter was not learned from them, as far as its file tells."
+    else:
+        basis += f", each held out in one of {compared.n_folds} folds."
+    headline = Headline(
+        compared.measure,
+        "Search",
+        "untouched vectors",
+        f"{method} vectors",
+        f"{verdict.before:.3f}",
+        f"{verdict.after:.3f}",
+        verdict.category.text("searches"),
+        LOOKS[verdict.category],
+        reported_search(verdict.category, method),
+        expectation_text(gain, verdict.probability) if compared.adapted else "",
+        basis,
+    )
+    facts = [
+        ("Judgements", repr(study.relevance)[1:-1].removeprefix("Relevance: ")),
+        ("Comparison", compared.title),
+        *study.notes,
+        ("Versions", versions()),
+    ]
+    command: list[Block] = [Code("Command", study.command)] if study.command else []
+    sections = [_comparison(compared)]
+    if compared.adapted:
+        sections.append(_changes(study))
+    if study.cutoff is not None:
+        sections.append(_cutoff(study.cutoff, study.tested))
+    sections.append(Section("Appendix", "appendix", [*command, Facts(facts)]))
+    page = render_page(
+        study.title or study.name,
+        title=study.title or f"{study.name}: a judged search",
+        subject=f"{len(compared.queries)} queries, {compared.n_documents} documents, "
+        f"vectors of length {study.n_features}",
+        headlines=[headline],
+        reason=compared.notes[-1],
+        notes=ordered(list(study.findings)),
+        sections=sections,
+    )
+    write_page(path, page)
+
+
+def _comparison(compared: SearchComparison) -> Section:
+    """Return the verdict in words, bars for each measure, and the table."""
+    blocks: list[Block] = [Text([compared.verdict.headline])]
+    caption = (
+        "Longer is better. The lines are 90 % intervals. The same queries are searched, so that "
+        "differences are surer than the lines suggest."
+    )
+    for measure in compared.untouched.values:
+        bars = []
+        for result in compared.values():
+            value, (low, high) = result.means[measure], result.interval(measure)
+            best = result.name == compared.verdict.recommended
+            marks = ("best", "recommended") if best else ("", "")
+            lengths = 100 * value, 100 * low, 100 * high
+            bars.append(Bar(result.name, f"{value:.3f}", *lengths, *marks))
+        main = measure == compared.measure
+        if main:
+            value = compared.headroom
+            name = f"best order of the first {compared.depth}"
+            bars.append(Bar(name, f"{value:.3f}", 100 * value, 100 * value, 100 * value))
+        blocks.append(Bars(measure, [BarGroup("", bars)], caption, summary="" if main else measure))
+    blocks.append(Markup(compared.to_html(verdict=False), summary="All figures as a table"))
+    explanations = [measure.explanation for measure in measures_for("searches")]
+    unjudged = "Documents without a judgement count as not relevant."
+    explained = " ".join(filter(None, [*explanations, unjudged]))
+    blocks.append(Text([explained], summary="The measures"))
+    return Section("Does it help?", "comparison", blocks)
+
+
+def _changes(study: SearchStudy) -> Section:
+    """Return the queries that change most, with their first results before and after."""
+    compared = study.comparison
+    gaining, losing = compared.changes(_CHANGES)
+    up, down = compared.counts()
+    same = len(compared.queries) - up - down
+    blocks: list[Block] = [
+        Text([f"{up} searches gain, {down} lose, and {same} stay the same ({compared.measure})."])
+    ]
+    for caption, changes in (
+        ("Searches that gain most", gaining),
+        ("Searches that lose most", losing),
+    ):
+        rows = [
+            [shortened(c.text), f"{c.before:.3f}", f"{c.after:.3f}", f"{c.gain:+.3f}"]
+            for c in changes
+        ]
+        if rows:
+            blocks.append(Table(["query", "before", "after", "change"], rows, caption))
+    half = _SHOWN_QUERIES // 2
+    if examples := gaining[:half] + losing[:half]:
+        blocks.append(Text(["Their first results; a check mark is a relevant document."]))
+        blocks.append(Queries([_results(study, change) for change in examples]))
+    return Section("Which searches change?", "changes", blocks)
+
+
+def _results(study: SearchStudy, change: Change) -> Query:
+    """Return the first results of a query, before and after."""
+    compared, names = study.comparison, study.document_names
+    place = int(np.searchsorted(compared.queries, change.query))
+    documents, grades = study.relevance.of(change.query)
+    relevant = set(documents[grades > 0].tolist())
+    neighbors = {
+        result.name: [
+            Neighbor(
+                f"document {document}" if names is None else shortened(names[document]),
+                same_class=document in relevant,
+            )
+            for document in result.ranking.documents[place, :_SHOWN_RESULTS].tolist()
+        ]
+        for result in (compared.untouched, compared.best)
+    }
+    return Query(shortened(change.text), neighbors)
+
+
+def _cutoff(cutoff: Cutoff, tested: str) -> Section:
+    """Return what is certified of a cut-off, and what others would return."""
+    step = max(1, len(cutoff.curve["cutoff"]) // _SHOWN_POINTS)
+    curve = {name: values[::step] for name, values in cutoff.curve.items()}
+    names = {"recall": "recall", "precision": "precision", "empty": "no answer"}
+    lines = {label: (curve["cutoff"], curve[name]) for name, label in names.items()}
+    sizes = {"documents in an answer": (curve["cutoff"], curve["size"])}
+
+    def draw() -> AxesGrid:
+        axes = grid(None, 2, 1, (5.0, 3.2))
+        top = named_lines(lines, axes[0, 0], ylabel="share")
+        top.axhline(search_target(cutoff.target).value, color="gray", linestyle=":")
+        bottom = named_lines(sizes, axes[1, 0], yscale="log", xlabel="cut-off on the score")
+        for ax in (top, bottom):
+            ax.axvline(cutoff.value, color="gray")
+        return axes
+
+    caption = (
+        f"Judged queries that were set aside, by cut-off, among {cutoff.n_documents} documents. "
+        f"The upright line is the certified cut-off, the dotted line the target, {cutoff.target}."
+    )
+    (figure,) = svgs(draw, caption, "cutoff")
+    text = Text([*str(cutoff).splitlines(), *filter(None, [tested])])
+    blocks: list[Block] = [text, Figures([Figure(figure, caption)])]
+    return Section("When is nothing returned?", "cutoff", blocks)

@@ -1,0 +1,478 @@
+"""Judged searches from files and tables, and TREC files for other tools.
+
+`read_beir` reads a folder in the layout of BEIR and MTEB, and `read_qrels` a file of judgements as
+TREC and BEIR write them. `from_columns` makes judgements from columns. `write_run` and
+`write_qrels` write rankings and judgements for ir_measures, ranx and trec_eval.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TextIO
+
+import numpy as np
+
+from nearfar.runtime.atomic_write import atomic_write
+from nearfar.runtime.parameters import check_parameters, choice
+from nearfar.search.ranking import Ranking
+from nearfar.search.relevance import Relevance
+from nearfar.typing import Ints
+
+Unknown = Literal["raise", "ignore"]
+
+_BEIR_HEADER = "query-id"
+# Names of the last column of a header.
+_GRADES = frozenset(
+    ["grade", "score", "relevance", "relevant", "rel", "label", "rating", "judgement", "judgment"]
+)
+# How many separators a line has.
+_SEPARATORS = (2, 3)
+
+
+class UnknownIdError(ValueError):
+    """A judgement of a query or a document without a vector.
+
+    Attributes
+    ----------
+    kind : {"query", "document"}
+    few : bool
+        Whether less than half of the ids that are judged have a vector.
+    swapped : bool
+        Whether none has, and they are ids of the other kind.
+
+    Examples
+    --------
+    >>> from nearfar.search.readers import UnknownIdError
+    >>> UnknownIdError("Line 3", "query", "q7", {"q6", "q7"}, {"q6": 0}, {"d1": 0})
+    UnknownIdError("Line 3 names query 'q7', which has no vector; 1 of 2 ids have one.")
+    """
+
+    def __init__(
+        self,
+        where: str,
+        kind: Literal["query", "document"],
+        name: str,
+        named: Set[str],
+        rows: Mapping[Hashable, int],
+        others: Mapping[Hashable, int],
+    ) -> None:
+        known = len(named & rows.keys())
+        self.kind, self.few = kind, 2 * known < len(named)
+        self.swapped = not known and 2 * len(named & others.keys()) > len(named)
+        other = "documents" if kind == "query" else "queries"
+        hint = (
+            f" They are ids of {other}: are the files of queries and documents, or the columns of "
+            "the judgements, swapped?"
+        )
+        super().__init__(
+            f"{where} names {kind} {name!r}, which has no vector; {known} of {len(named)} ids have "
+            f"one.{hint * self.swapped}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Queries, documents and judgements; row i of Q and X is query i and document i.
+
+    Attributes
+    ----------
+    query_ids, document_ids : list of str
+    query_texts, document_texts : list of str
+        A document's title, if it has one, comes before its text.
+    relevance : Relevance
+        Row numbers in these lists.
+
+    Examples
+    --------
+    >>> from nearfar import Relevance
+    >>> from nearfar.search import Collection
+    >>> collection = Collection(["q"], ["d"], ["a question"], ["an answer"], Relevance([0], [0]))
+    >>> collection.document_ids
+    ['d']
+    """
+
+    query_ids: list[str]
+    document_ids: list[str]
+    query_texts: list[str]
+    document_texts: list[str]
+    relevance: Relevance
+
+
+def read_beir(
+    folder: str | os.PathLike[str], split: str = "test", *, unknown: Unknown = "raise"
+) -> Collection:
+    r"""Read a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/*.tsv`.
+
+    Parameters
+    ----------
+    folder : path
+    split : str, default="test"
+        Name of the file in `qrels`.
+    unknown : {"raise", "ignore"}, default="raise"
+        What to do with judgements of queries or documents that are not in the folder.
+
+    Returns
+    -------
+    Collection
+        All queries of the folder, whether they are judged in this split or not.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> from nearfar.search import read_beir
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = pathlib.Path(name)
+    ...     (folder / "qrels").mkdir()
+    ...     for file, key in (("corpus", "d"), ("queries", "q")):
+    ...         line = json.dumps({"_id": key, "text": "words"})
+    ...         _ = (folder / f"{file}.jsonl").write_text(line + "\n")
+    ...     judged = "query-id\tcorpus-id\tscore\nq\td\t1\n"
+    ...     _ = (folder / "qrels" / "test.tsv").write_text(judged)
+    ...     read_beir(folder).query_ids
+    ['q']
+    """
+    files = beir_files(folder, split)
+    query_ids, query_texts = read_texts(files.queries)
+    document_ids, document_texts = read_texts(files.documents)
+    relevance = read_qrels(files.qrels, query_ids, document_ids, unknown=unknown)
+    return Collection(query_ids, document_ids, query_texts, document_texts, relevance)
+
+
+class BeirFiles(NamedTuple):
+    """Files of a folder in the layout of BEIR."""
+
+    queries: Path
+    documents: Path
+    qrels: Path
+
+
+def beir_files(folder: str | os.PathLike[str], split: str = "test") -> BeirFiles:
+    """Find the files of a folder in the layout of BEIR, or raise FileNotFoundError."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise FileNotFoundError(f"There is no folder {place}.")
+    queries, documents = _existing(place / "queries.jsonl"), _existing(place / "corpus.jsonl")
+    qrels = place / "qrels" / f"{split}.tsv"
+    if not qrels.is_file():
+        splits = ", ".join(sorted(file.stem for file in qrels.parent.glob("*.tsv"))) or "none"
+        raise FileNotFoundError(f"There is no {qrels}; the splits of this folder are: {splits}.")
+    return BeirFiles(queries, documents, qrels)
+
+
+def read_texts(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """Read ids and texts from a file of JSON lines with `_id`, `text` and perhaps `title`."""
+    ids, texts = [], []
+    for where, line in _lines(path):
+        try:
+            entry = json.loads(line)
+            name, text = str(entry["_id"]), entry["text"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f'{where} is not a JSON object with "_id" and "text": {line[:40].strip()!r}.'
+            ) from error
+        ids.append(name)
+        texts.append(f"{entry.get('title') or ''} {text}".strip())
+    return ids, texts
+
+
+def read_qrels(
+    path: str | os.PathLike[str],
+    query_ids: Iterable[Hashable],
+    document_ids: Iterable[Hashable],
+    *,
+    unknown: Unknown = "raise",
+) -> Relevance:
+    r"""Read judgements, one a line.
+
+    Lines of TREC have four columns (query, a number that is not used, document, grade). Lines of
+    BEIR have three (query, document, grade), after a header. Tabs, commas or blanks separate them.
+    Grades below 0 are read as 0, as trec_eval does. The file may be compressed (`.gz`).
+
+    Parameters
+    ----------
+    path : path
+    query_ids, document_ids : iterable
+        Ids of the rows of Q and X; they are compared as text.
+    unknown : {"raise", "ignore"}, default="raise"
+        What to do with judgements of other queries or documents. Without a relevant document that
+        cannot be found, measures are higher than those of tools that count it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nearfar.search import read_qrels
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "qrels.txt"
+    ...     _ = path.write_text("q1 0 d2 1\nq1 0 d1 0\n")
+    ...     read_qrels(path, ["q1"], ["d1", "d2"]).grade
+    array([0., 1.])
+    """
+    check_parameters({"unknown": choice("raise", "ignore")}, {"unknown": unknown})
+    query_rows = _rows_by_id("query", map(str, query_ids))
+    document_rows = _rows_by_id("document", map(str, document_ids))
+    grades: dict[tuple[int, int], float] = {}
+    judged = list(_judgements(path))
+    named = ({query for _, query, _, _ in judged}, {document for _, _, document, _ in judged})
+    for where, query, document, grade in judged:
+        if query not in query_rows and (unknown == "raise" or named[0].isdisjoint(query_rows)):
+            raise UnknownIdError(where, "query", query, named[0], query_rows, document_rows)
+        if document not in document_rows and (
+            unknown == "raise" or named[1].isdisjoint(document_rows)
+        ):
+            raise UnknownIdError(where, "document", document, named[1], document_rows, query_rows)
+        if not (query in query_rows and document in document_rows):
+            continue
+        pair = query_rows[query], document_rows[document]
+        if grades.setdefault(pair, grade) != grade:
+            raise ValueError(
+                f"{where} grades document {document!r} of query {query!r} again, "
+                "with another grade; keep one of the lines."
+            )
+    if not any(grade > 0 for grade in grades.values()):
+        raise ValueError(f"{path} judges no document as relevant (with a grade above 0).")
+    pairs = np.array(list(grades), dtype=np.intp)
+    return Relevance(pairs[:, 0], pairs[:, 1], list(grades.values()))
+
+
+def from_columns(
+    query: Sequence[Hashable],
+    positive: Sequence[Hashable],
+    negatives: Sequence[Any] | None = None,
+    *,
+    query_ids: Iterable[Hashable] | None = None,
+    document_ids: Iterable[Hashable] | None = None,
+) -> Relevance:
+    """Make judgements from columns of queries, documents that answer them, and some that do not.
+
+    Parameters
+    ----------
+    query, positive : sequence
+        A query and a relevant document in each row. Queries may repeat.
+    negatives : sequence, optional
+        For each row a document, or a list of documents, that is not relevant.
+    query_ids, document_ids : iterable, optional
+        Ids of the rows of Q and X, for example their texts. By default the columns have row
+        numbers.
+
+    Examples
+    --------
+    >>> from nearfar.search import from_columns
+    >>> relevance = from_columns(["a", "b"], ["x", "y"], [["y", "z"], []],
+    ...                          query_ids="ab", document_ids="xyz")
+    >>> relevance.document, relevance.grade
+    (array([0, 1, 2, 1]), array([1., 0., 0., 1.]))
+    """
+    lists: list[list[Any]] = [[] for _ in query]
+    if negatives is not None:
+        # One document, several or none.
+        lists = [
+            []
+            if each is None
+            else [each]
+            if isinstance(each, str) or not np.iterable(each)
+            else list(each)
+            for each in negatives
+        ]
+    if not len(query) == len(positive) == len(lists):
+        raise ValueError(
+            "The columns have different lengths: "
+            f"{len(query)} queries, {len(positive)} positive and {len(lists)} negative documents."
+        )
+    sizes = [len(each) for each in lists]
+    rows = _rows_of(query, query_ids, "query")
+    flat = [*positive, *(document for each in lists for document in each)]
+    return Relevance(
+        np.concatenate([rows, np.repeat(rows, sizes)]),
+        _rows_of(flat, document_ids, "document"),
+        np.repeat([1.0, 0.0], [len(rows), sum(sizes)]),
+    )
+
+
+def _rows_by_id(kind: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
+    rows: dict[Hashable, int] = {}
+    for row, name in enumerate(ids):
+        if rows.setdefault(name, row) != row:
+            raise ValueError(f"Two rows have the {kind} id {name!r}; ids must be different.")
+    return rows
+
+
+def _existing(path: Path) -> Path:
+    if path.is_file():
+        return path
+    packed = path.with_name(path.name + ".gz")
+    if packed.is_file():
+        return packed
+    raise FileNotFoundError(f"There is no {path.name} in {path.parent}.")
+
+
+def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
+    """Yield where a line is and what it says; empty lines are left out."""
+    name = os.fspath(path)
+    open_text: Callable[..., TextIO] = gzip.open if name.endswith(".gz") else open
+    with open_text(path, "rt", encoding="utf-8-sig") as file:
+        try:
+            for number_of_line, line in enumerate(file, start=1):
+                if line.strip():
+                    yield f"{name}, line {number_of_line}", line
+        except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
+            raise ValueError(f"{name} is not a text file in UTF-8.") from error
+
+
+def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, float]]:
+    """Yield where each line is, and its query, document and grade."""
+    for position, (where, line) in enumerate(_lines(path)):
+        line = line.rstrip("\r\n")
+        fields = [field.strip() for field in next(csv.reader([line]))]
+        if line.count("\t") in _SEPARATORS:
+            fields = [field.strip() for field in line.split("\t")]
+        elif len(fields) - 1 not in _SEPARATORS or " " in fields[-1]:
+            # Ids may have commas, where blanks separate.
+            fields = line.split()
+        if position == 0 and (fields[0] == _BEIR_HEADER or fields[-1].lower() in _GRADES):
+            continue
+        if len(fields) not in (3, 4):
+            raise ValueError(
+                f"{where} has {len(fields)} columns; a judgement has four (query, 0, document, "
+                "grade) or three (query, document, grade), separated by tabs, commas or blanks."
+            )
+        try:
+            grade = float(fields[-1])
+        except ValueError:
+            grade = np.nan
+        if not np.isfinite(grade):
+            raise ValueError(f"{where} has the grade {fields[-1]!r}, which is not a number.")
+        yield where, fields[0], fields[-2], max(0.0, grade)
+
+
+def _rows_of(names: Sequence[Hashable], ids: Iterable[Hashable] | None, kind: str) -> Ints:
+    """Return row numbers: those given, or those of ids."""
+    if ids is None:
+        rows = np.asarray(names)
+        if rows.size and rows.dtype.kind not in "iu":
+            raise ValueError(f"Pass {kind}_ids, as the column of {kind} ids has no row numbers.")
+        return rows.astype(np.intp)
+    rows_by_id = _rows_by_id(kind, ids)
+    for row, name in enumerate(names):
+        if name not in rows_by_id:
+            raise ValueError(f"Row {row} names {kind} {name!r}, which has no vector.")
+    return np.array([rows_by_id[name] for name in names], dtype=np.intp)
+
+
+def write_run(
+    path: str | os.PathLike[str],
+    ranking: Ranking,
+    *,
+    query_ids: Sequence[object] | None = None,
+    document_ids: Sequence[object] | None = None,
+    name: str = "nearfar",
+) -> None:
+    """Write a ranking, one document a line: query, Q0, document, rank, score, name.
+
+    trec_eval reads scores in single precision, and orders equal ones by document id. Scores are
+    therefore rounded to single precision, and lowered by the smallest step where two would be
+    equal, so that every tool has the same order.
+
+    Parameters
+    ----------
+    path : path
+        An existing file is replaced once the new one is complete.
+    ranking : Ranking
+    query_ids, document_ids : sequence, optional
+        Ids of the rows of Q and X; by default their row numbers.
+    name : str, default="nearfar"
+        Name of the run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from nearfar.search import search, write_run
+    >>> ranking = search(np.array([[1.0]]), np.array([[0.5], [2.0]]), depth=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "run.trec"
+    ...     write_run(path, ranking, query_ids=["q1"], document_ids=["a", "b"])
+    ...     print(path.read_text().rstrip())
+    q1 Q0 b 1 2 nearfar
+    q1 Q0 a 2 0.5 nearfar
+    """
+    _check_word(name, "name of a run")
+    queries, documents = _Names(query_ids, "query"), _Names(document_ids, "document")
+    single = ranking.scores.astype(np.float32)
+    for column in range(1, single.shape[1]):
+        below = np.nextafter(single[:, column - 1], np.float32(-np.inf))
+        single[:, column] = np.minimum(single[:, column], below)
+    rows = zip(ranking.queries, ranking.documents, single, strict=True)
+    _write(
+        path,
+        (
+            f"{queries[query]} Q0 {documents[document]} {rank} {score:.9g} {name}"
+            for query, best, scores in rows
+            for rank, (document, score) in enumerate(zip(best, scores, strict=True), start=1)
+        ),
+    )
+
+
+def write_qrels(
+    path: str | os.PathLike[str],
+    relevance: Relevance,
+    *,
+    query_ids: Sequence[object] | None = None,
+    document_ids: Sequence[object] | None = None,
+) -> None:
+    """Write judgements, one a line: query, 0, document, grade.
+
+    Grades must be whole numbers. Parameters as in `write_run`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nearfar import Relevance
+    >>> from nearfar.search import write_qrels
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "qrels.txt"
+    ...     write_qrels(path, Relevance([0], [3], [2]))
+    ...     print(path.read_text().rstrip())
+    0 0 3 2
+    """
+    if (relevance.grade % 1 != 0).any():
+        raise ValueError("Grades in a TREC file are whole numbers; scale and round them first.")
+    queries, documents = _Names(query_ids, "query"), _Names(document_ids, "document")
+    rows = zip(relevance.query, relevance.document, relevance.grade, strict=True)
+    _write(path, (f"{queries[q]} 0 {documents[d]} {grade:.0f}" for q, d, grade in rows))
+
+
+class _Names:
+    """Ids of rows as words; row numbers if there are no ids."""
+
+    def __init__(self, ids: Sequence[object] | None, kind: str) -> None:
+        self.ids, self.kind = ids, kind
+
+    def __getitem__(self, row: np.intp) -> str:
+        if self.ids is None:
+            return str(row)
+        if row >= len(self.ids):
+            raise ValueError(
+                f"{self.kind.capitalize()} {row} has no id; got {len(self.ids)} {self.kind} ids."
+            )
+        word = str(self.ids[int(row)])
+        _check_word(word, f"{self.kind} id")
+        return word
+
+
+def _check_word(text: str, what: str) -> None:
+    if len(text.split()) != 1 or text.strip() != text:
+        raise ValueError(f"A {what} in a TREC file is a word without spaces; got {text!r}.")
+
+
+def _write(path: str | os.PathLike[str], lines: Iterator[str]) -> None:
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)

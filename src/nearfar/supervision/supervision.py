@@ -1,0 +1,419 @@
+"""`Supervision`: what is known of the rows of X. One interface, five kinds.
+
+    labels       a class for each row
+    numbers      a number for each row
+    triplets     "a is nearer to b than to c"
+    pairs        two rows are similar, or they are not
+    chunklets    small sets of rows that belong together
+
+`Supervision.of` makes it once, where X and y are checked. Rows may be in *groups*: the same person,
+document or visit. Whatever is split, a group is never on both sides.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _num_samples, column_or_1d
+
+from nearfar.evidence.splits import Random, fold_of_rows
+from nearfar.numerics.missing import at_rows, refuse_missing
+from nearfar.supervision.constraints import (
+    Chunklets,
+    ConstraintsOver,
+    Pairs,
+    Triplets,
+    checked_weights,
+)
+from nearfar.supervision.strategies import PairStrategy, TripletStrategy
+from nearfar.typing import Array, Floats, Ints, Vector
+
+Kind = Literal["labels", "numbers", "triplets", "pairs", "chunklets", "nothing"]
+By = Literal["rows", "classes"]
+
+# Whole numbers of more values than this, most of them with fewer rows, are hardly codes of classes:
+# a few prices are frequent, and most are rare.
+_MOST_CLASSES, _FEWEST_ROWS = 30, 5
+MANY_CLASSES = "The number of unique classes"
+"""How scikit-learn's warning of many classes begins, which it gives in every fit."""
+
+# Codes of classes are dense, also those of some of the classes; prices are not.
+_GAPS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """What to learn from, and what is held out.
+
+    Attributes
+    ----------
+    rows : array of int
+        Rows of X to learn from.
+    known : Supervision
+        Supervision of these rows.
+    unseen_rows : array of int
+        Rows of X that `unseen` is over: the held-out ones, or all if constraints are held out.
+    unseen : Supervision
+    whole_classes : bool
+        Whether held-out rows are those of whole classes or chunklets.
+    """
+
+    rows: Ints
+    known: Supervision
+    unseen_rows: Ints
+    unseen: Supervision
+    whole_classes: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Supervision(ABC):
+    """What is known of the rows of X.
+
+    Attributes
+    ----------
+    kind : {"labels", "numbers", "triplets", "pairs", "chunklets", "nothing"}
+    given : object
+        Class codes, numbers, or constraints.
+    n_rows : int
+        Number of rows of X.
+    groups : array of int of shape (n_rows,) or None
+        Group of each row. A split never has rows of one group on both sides.
+    row_weight : array of shape (n_rows,) or None
+        How often each row counts; None if each counts once. Listed constraints have weights of
+        their own instead.
+
+    Examples
+    --------
+    >>> from nearfar import Pairs
+    >>> from nearfar.supervision import Supervision
+    >>> known = Supervision.of(Pairs([[0, 1], [1, 2]], similar=[True, False]), 4)
+    >>> known.kind, len(known), len(known.restrict([0, 1]))
+    ('pairs', 2, 1)
+    """
+
+    kinds: ClassVar[dict[str, type[Supervision]]] = {}
+    """The classes of supervision by their kind."""
+
+    kind: ClassVar[Kind]
+    listed: ClassVar[bool] = False
+    """Whether it consists of constraints on row numbers, which can be picked one by one."""
+
+    says_only: ClassVar[str] = "This learner needs {}."
+    """Why a learner cannot use it; the format is given what the learner needs."""
+
+    given: Any
+    n_rows: int
+    groups: Ints | None = field(default=None, kw_only=True)
+    row_weight: Vector | None = field(default=None, kw_only=True)
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            Supervision.kinds[cls.kind] = cls
+
+    @staticmethod
+    def of(
+        y: object,
+        n_rows: int,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        numbers: bool = False,
+    ) -> Supervision:
+        """Check what is known of `n_rows` rows.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_rows,), Triplets, Pairs, Chunklets, their `over` form, or None
+        n_rows : int
+        groups : array-like of shape (n_rows,), optional
+        sample_weight : array-like of shape (n_rows,), optional
+            Not for triplets and pairs.
+        numbers : bool, default=False
+            Whether an array holds numbers instead of class labels.
+        """
+        group = checked_groups(groups, n_rows)
+        kind = "nothing" if y is None else kind_of(y, numbers=numbers)
+        cls: Any = Supervision.kinds[kind]
+        if cls.listed and sample_weight is not None:
+            raise ValueError(
+                f"sample_weight is for rows; {kind} have weights of their own: "
+                f"{type(unwrapped(y)).__name__}(..., weight=...)."
+            )
+        weight = checked_weights(sample_weight, n_rows, "Rows")
+        of_rows = {"groups": group, "row_weight": _informative(weight)}
+        if y is None:
+            return cls(None, n_rows, **of_rows)
+        if kind not in ("labels", "numbers"):
+            constraints = unwrapped(y, n_rows)
+            constraints.check(n_rows)
+            return cls(constraints, n_rows, **of_rows)
+        refuse_missing(y, "y")
+        values = np.asarray(y)
+        if values.ndim == 2 and values.shape[1] in _WRAPPERS and values.dtype.kind in "iu":
+            raise ValueError(
+                f"y has shape {values.shape}; labels have one dimension. "
+                f"Give {_WRAPPERS[values.shape[1]]}."
+            )
+        values = column_or_1d(values)
+        if len(values) != n_rows:
+            raise ValueError(
+                f"X and y have inconsistent numbers of samples: {n_rows} and {len(values)}."
+            )
+        if numbers:
+            try:
+                return cls(values.astype(np.float64), n_rows, **of_rows)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    "The learner learns from numbers; y has values that are not."
+                ) from None
+        check_classes(values)
+        names, codes = np.unique(values, return_inverse=True)
+        return cls(codes, n_rows, names, **of_rows)
+
+    def __len__(self) -> int:
+        """Number of constraints if they are listed, or of rows."""
+        return self.n_rows
+
+    @property
+    def codes(self) -> Ints:
+        """Class or chunklet of each row, -1 for none."""
+        raise ValueError(f"{self.kind.capitalize()} do not put rows into classes.")
+
+    @property
+    def weight(self) -> Vector | None:
+        """Weights of the constraints."""
+        return None
+
+    @property
+    def can_teach(self) -> bool:
+        """Whether there is enough to learn from."""
+        return len(self) > 0
+
+    @abstractmethod
+    def _given(self, rows: Ints) -> Any:
+        """Return what is known among these rows, which are numbered by their places."""
+
+    def in_classes(self, n_folds: int) -> Self:
+        """Return the same with groups that new data would not share, if there are none yet."""
+        return self
+
+    def restrict(self, rows: Ints) -> Self:
+        """Keep what is known among these rows, which are numbered by their places."""
+        groups = None if self.groups is None else self.groups[rows]
+        weight = None if self.row_weight is None else _informative(self.row_weight[rows])
+        of_rows: dict[str, Any] = {"groups": groups, "row_weight": weight}
+        return replace(self, given=self._given(rows), n_rows=len(rows), **of_rows)
+
+    def without(self, rows: Ints) -> Self:
+        """Leave out what is known of these rows."""
+        return self.restrict(np.setdiff1d(np.arange(self.n_rows), rows))
+
+    def consecutive(self) -> Self:
+        """Return the same with classes numbered from 0 without gaps."""
+        return self
+
+    def usable(self) -> Self:
+        """Leave out constraints of weight 0, or raise ValueError if nothing can be learned from."""
+        return self
+
+    def split(self, n_folds: int, random: Random, *, by: By = "rows") -> Iterator[Split]:
+        """Split in folds; each is held out once.
+
+        Parameters
+        ----------
+        n_folds : int
+        random : RandomState
+        by : {"rows", "classes"}
+            Whether labels hold out rows or whole classes. Chunklets always hold out whole ones,
+            triplets hold out anchors, and pairs hold out connected sets of rows where they can, or
+            sets of rows that similar pairs join.
+        """
+        yield from self._splits(fold_of_rows(self.n_rows, self.groups, n_folds, random))
+
+    def _splits(
+        self, fold: Ints, inside: Array | bool = True, *, whole: bool = False
+    ) -> Iterator[Split]:
+        """Hold out each fold of rows once; rows of fold -1 never, and unknown ones are left out."""
+        for number in range(int(fold.max(initial=-1)) + 1):
+            rows, unseen = np.flatnonzero((fold != number) & inside), np.flatnonzero(fold == number)
+            yield Split(rows, self.restrict(rows), unseen, self.restrict(unseen), whole)
+
+    def labels(self, learner: str, *, informative: bool = False) -> Ints:
+        """Return class codes; `informative` ones tell some rows apart and join others."""
+        raise ValueError(f"{learner} learns from class labels; got {self.kind.capitalize()}.")
+
+    def numbers(self, learner: str) -> Vector:
+        """Return the number of each row."""
+        raise ValueError(f"{learner} learns from numbers; got {self.kind.capitalize()}.")
+
+    def triplets(self, X: Floats, strategy: TripletStrategy, random: Random) -> Triplets:
+        """Return triplets of positive weight; a strategy makes them from labels."""
+        raise ValueError(self.says_only.format("labels, Triplets or Pairs"))
+
+    def pairs(
+        self,
+        X: Floats,
+        strategy: PairStrategy | None,
+        random: Any,
+        *,
+        both_kinds: bool = True,
+    ) -> Pairs:
+        """Return pairs of positive weight; a strategy makes them from labels.
+
+        They are of both kinds, unless a learner needs only one and the user gives only one.
+        """
+        raise ValueError(self.says_only.format("labels or Pairs"))
+
+    def chunklets(self) -> Chunklets:
+        """Return what belongs together, numbered from 0; at least one chunklet has two rows."""
+        raise ValueError(self.says_only.format("labels, Chunklets or Pairs"))
+
+
+def counted_rows(
+    sample_weight: ArrayLike | None, X: Any, y: Any, groups: Any = None
+) -> tuple[Any, Any, Any, Vector | None]:
+    """Leave out rows of weight 0; return X, y, groups and weights of the others.
+
+    Examples
+    --------
+    >>> from nearfar.supervision.supervision import counted_rows
+    >>> counted_rows([2, 0, 1], [[1], [2], [3]], ["a", "b", "c"])
+    ([[1], [3]], ['a', 'c'], None, array([2., 1.]))
+    """
+    weight = checked_weights(sample_weight, _num_samples(X), "Rows")
+    if weight is not None and not weight.all():
+        if not weight.any():
+            raise ValueError("All weights are zero; at least one row must count.")
+        X, y, groups, weight = at_rows(np.flatnonzero(weight), X, y, groups, weight)
+    return X, y, groups, _informative(weight)
+
+
+def _informative(weight: Vector | None) -> Vector | None:
+    """Return weights of rows, or None if each counts once."""
+    return None if weight is None or (weight == 1.0).all() else weight
+
+
+_OF_CONSTRAINTS: dict[type, Kind] = {
+    Triplets: "triplets",
+    Pairs: "pairs",
+    Chunklets: "chunklets",
+}
+
+
+# What to give instead of an index of constraints, by the number of its columns.
+_WRAPPERS = {
+    2: "Pairs(y, similar) if its rows are pairs of row numbers of X",
+    3: "Triplets(y) if its rows are (anchor, near, far) row numbers of X",
+    4: "Triplets; docs/from-metric-learn.md says what becomes of quadruplets",
+}
+
+
+def unwrapped(y: object, n_rows: int | None = None) -> Any:
+    """Return constraints from their `over` form; anything else is returned unchanged."""
+    if not isinstance(y, ConstraintsOver):
+        return y
+    if n_rows is not None and len(y) != n_rows:
+        raise ValueError(f"The constraints are over {len(y)} samples, but X has {n_rows} rows.")
+    return y.constraints
+
+
+def kind_of(y: object, *, numbers: bool = False) -> Kind:
+    """Return the kind of what a user passes as y.
+
+    Examples
+    --------
+    >>> from nearfar import Triplets
+    >>> from nearfar.supervision import kind_of
+    >>> kind_of([0, 1, 1]), kind_of(Triplets([[0, 1, 2]]).over(3))
+    ('labels', 'triplets')
+    """
+    return _OF_CONSTRAINTS.get(type(unwrapped(y)), "numbers" if numbers else "labels")
+
+
+def are_numbers(y: object) -> bool:
+    """Tell whether y has numbers to predict, not classes.
+
+    These are floats that are not all whole, as for scikit-learn, or whole ones of more than 30
+    values, most with fewer than five rows. Integers are classes.
+
+    Examples
+    --------
+    >>> from nearfar.supervision.supervision import are_numbers
+    >>> are_numbers([0.5, 1.0]), are_numbers([0.0, 1.0]), are_numbers(list(range(99)))
+    (True, False, False)
+    """
+    if y is None or type(unwrapped(y)) in _OF_CONSTRAINTS:
+        return False
+    values = np.asarray(y)
+    if values.dtype.kind != "f" or not np.isfinite(values).all():
+        return False
+    return _many_with_few_rows(values) or bool((values % 1).any())
+
+
+def _many_with_few_rows(values: Array) -> bool:
+    counts = np.unique(values, return_counts=True)[1]
+    return len(counts) > _MOST_CLASSES and bool(np.median(counts) < _FEWEST_ROWS)
+
+
+def check_classes(y: Array) -> None:
+    """Raise ValueError if the values are not class labels."""
+    # scikit-learn's own check also warns of many classes, in every fit to a part of the rows.
+    found = type_of_target(y, input_name="y")
+    if found not in ("binary", "multiclass"):
+        raise ValueError(
+            f"Unknown label type: {found}. This needs class labels; for numbers to predict, use "
+            "AutoMetric, MLKR or MetricNeighborsRegressor."
+        )
+
+
+def warn_of_integers(y: object) -> None:
+    """Warn if integers, which are classes, look like numbers to predict."""
+    values = np.asarray(y)
+    if values.dtype.kind not in "iu" or not _many_with_few_rows(values):
+        return
+    n_classes = len(np.unique(values))
+    if int(values.max()) - int(values.min()) >= _GAPS * n_classes:
+        warnings.warn(
+            f"y has {n_classes} classes in {len(values)} rows, as integers are classes. If they "
+            "are numbers to predict, pass floats to AutoMetric, MLKR or compare, or use "
+            "MetricNeighborsRegressor.",
+            stacklevel=2,
+        )
+
+
+def check_rows_given(X: object, y: object) -> None:
+    """Raise ValueError if there are constraints and no rows: X is None, or the constraints.
+
+    Examples
+    --------
+    >>> from nearfar import LSML, Triplets
+    >>> LSML().fit(Triplets([[0, 1, 2]]))
+    Traceback (most recent call last):
+    ...
+    ValueError: A metric measures distances of vectors, and triplets alone have none; pass ...
+    """
+    kind = _OF_CONSTRAINTS.get(type(unwrapped(y if X is None else X)))
+    if kind is not None:
+        raise ValueError(
+            f"A metric measures distances of vectors, and {kind} alone have none; pass a vector "
+            f"for each object as the rows of X: fit(X, {kind})."
+        )
+
+
+def checked_groups(groups: ArrayLike | None, n_rows: int) -> Ints | None:
+    """Return the group of each row as a number from 0, or raise ValueError."""
+    if groups is None:
+        return None
+    refuse_missing(groups, "groups")
+    values = np.asarray(groups)
+    if values.shape != (n_rows,):
+        raise ValueError(f"groups need one value per row ({n_rows}); got shape {values.shape}.")
+    comparable = values.astype(str) if values.dtype == object else values
+    return np.unique(comparable, return_inverse=True)[1]

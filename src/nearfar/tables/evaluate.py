@@ -1,0 +1,243 @@
+"""`evaluate`: a metric on labels, triplets or pairs, beside Euclidean and cosine distance.
+
+Each row is classified and ranked by the other rows, or by training rows. What is measured is the
+registry of `nearfar.measures.registry`, and what the papers of the field report beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearfar import measures as measured_by
+from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
+from nearfar.comparison.scoring import score_distance, score_numbers
+from nearfar.evidence.intervals import ratio_interval
+from nearfar.frames.judgements import read_pairs, read_triplets
+from nearfar.frames.metric_files import load_metric, note_same_rows
+from nearfar.frames.reader import listed
+from nearfar.frames.reading import as_rows, read_labelled, read_rows, read_table
+from nearfar.frames.table import Table
+from nearfar.measures.registry import ERROR, MAE, R2, HeldOutJudgements, measures_for
+from nearfar.metrics.metric import Metric
+from nearfar.metrics.training_facts import note_learned_rows
+from nearfar.runtime.messages import forwards, note, option, plain, text_table
+from nearfar.supervision import Pairs, Triplets
+from nearfar.tables.predict import best_neighbors
+from nearfar.typing import Floats
+
+LEARNED = "learned"
+
+
+class MeasuredValue(NamedTuple):
+    """A value, whether it is written in percent, and its 90 % interval if it is known."""
+
+    value: float
+    percent: bool
+    interval: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        if self.interval is not None:
+            low, high = self.interval
+            return f"{plain(self.value)} ({plain(low)} to {plain(high)})"
+        return f"{100 * self.value:.2f}" if self.percent else f"{self.value:.3f}"
+
+
+@forwards(read_table, "label numbers triplets pairs drop ids")
+def evaluate(
+    metric: str | PathLike[str],
+    source: object,
+    *,
+    train: object = None,
+    neighbors: int | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+    **reading: Any,
+) -> Evaluated:
+    """Evaluate a metric beside Euclidean and cosine distance, on labels, triplets or pairs.
+
+    Each row is classified and ranked by the other rows, or by the rows of `train`. Use rows that
+    are not training rows of the metric.
+
+    Parameters
+    ----------
+    metric : path
+        Metric file, as written by `nearfar learn`.
+    source : path or DataFrame
+        Table, array, or name of a dataset.
+    train : path or DataFrame, optional
+        Training rows: predict the labels from these, not from the other rows.
+    neighbors : int, optional
+        Neighbours that vote; by default as many as the file says.
+    progress : callable, optional
+        Called with the number of distances so far, of all, and the name of the next.
+    **reading
+        How rows are read: see `read_table`.
+
+    Returns
+    -------
+    Evaluated
+    """
+    # Only files of answers need the room that writes them.
+    from nearfar.ask.answer_files import read_judgements
+
+    path, numbers = Path(metric), reading.pop("numbers", None)
+    kinds = (("triplets", read_triplets), ("pairs", read_pairs))
+    given = [(kind, read, reading.pop(kind, None)) for kind, read in kinds]
+    judged = [(kind, read, Path(str(file))) for kind, read, file in given if file is not None]
+    columns = {**reading, "metric": load_metric(path)}
+    # Judgements refer to rows by number, so that none can be left out.
+    columns["skip_unlabelled"] = not judged
+    where = as_rows(source)
+    if train is None:
+        rows = read_labelled(where, numbers=numbers, required=False, **columns)
+        known, title = None, f"{rows.name}: {len(rows)} rows among each other"
+    else:
+        if judged:
+            raise ValueError(f"{option('train')} is for labels, not for triplets and pairs.")
+        note_same_rows(train, source)
+        known = read_labelled(as_rows(train), numbers=numbers, **columns)
+        # They may have one class only.
+        has_numbers = known.kind == "numbers"
+        rows = read_rows(where, labelled=True, numeric=has_numbers, **columns)
+        y = rows.numbers if has_numbers else rows.y
+        rows = replace(rows, supervision=rows.labels if y is None else y, kind=known.kind)
+        title = f"{rows.name}: {len(rows)} rows, predicted from {len(known)} rows of {known.name}"
+    note_learned_rows(path, rows.X)
+    scores = evaluate_metric(
+        columns["metric"],
+        rows,
+        known,
+        judgements=[read(read_judgements(file, kind), file, rows) for kind, read, file in judged],
+        n_neighbors=neighbors or best_neighbors(path, rows if known is None else known),
+        progress=progress,
+    )
+    if not scores[LEARNED]:
+        ways = [option(name) for name in ("label", "triplets", "pairs")]
+        raise ValueError(f"Give {ways[0]}, {ways[1]} or {ways[2]} to evaluate on.")
+    return Evaluated(scores, title)
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What was measured, by the name of the distance and of the measure; prints as a table."""
+
+    scores: Mapping[str, Mapping[str, MeasuredValue]]
+    title: str
+
+    def to_dict(self) -> dict[str, object]:
+        """Return values, and the intervals that are known, for JSON."""
+        return {
+            name: {measure: value.value for measure, value in row.items()}
+            | {
+                f"{measure}, 90 % interval": list(value.interval)
+                for measure, value in row.items()
+                if value.interval is not None
+            }
+            for name, row in self.scores.items()
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            [f"{name}, %" if value.percent else name]
+            + [str(row[name]) for row in self.scores.values()]
+            for name, value in self.scores[LEARNED].items()
+        ]
+        return f"{self.title}\n{text_table(['measure', *self.scores], lines)}"
+
+
+def evaluate_metric(
+    metric: Metric,
+    rows: Table,
+    train: Table | None = None,
+    *,
+    judgements: Sequence[Triplets | Pairs] = (),
+    n_neighbors: int = 3,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> dict[str, dict[str, MeasuredValue]]:
+    """Return what is measured, by the name of the distance and of the measure.
+
+    Parameters
+    ----------
+    metric : Metric
+    rows : Table
+        Their labels may be None.
+    train : Table, optional
+        Rows that predict those of `rows`; by default the other rows do.
+    judgements : sequence of Triplets or Pairs
+    n_neighbors : int
+    progress : callable, optional
+        Called with the number of distances so far, of all, and the name of the next.
+    """
+    if train is not None and rows.y is not None and train.kind == "labels":
+        unknown = sorted(set(rows.y.astype(str)) - set(train.labels.astype(str)))
+        if unknown:
+            note(f"{train.name} has no rows of {listed(unknown)}, whose rows are always wrong.")
+    baselines = baseline_metrics((train or rows).X)
+    distances = {LEARNED: metric}
+    distances |= {name: baselines[name] for name in (STANDARDISED, UNSCALED, COSINE)}
+    scores = {}
+    for number, (name, distance) in enumerate(distances.items()):
+        if progress is not None:
+            progress(number, len(distances), name)
+        scores[name] = _by_labels(distance, rows, train, n_neighbors)
+        for judged in judgements:
+            scores[name] |= _by_judgements(distance, rows.X, judged)
+    return scores
+
+
+def _by_labels(
+    metric: Metric, rows: Table, train: Table | None, n_neighbors: int
+) -> dict[str, MeasuredValue]:
+    if rows.y is None:
+        return {}
+    gallery = train or rows
+    X, y, new = gallery.X, gallery.labels, rows.y
+    if rows.kind == "numbers":
+        test = None if train is None else (rows.X, new)
+        settings: Any = {"n_neighbors": n_neighbors, "sample": False}
+        found = score_numbers(metric, (X, y), test, unit=float(new.std()) or 1.0, **settings)
+        spread = (new - new.mean()) ** 2
+        measured = {}
+        for measure, unit in ((R2, spread / (spread.mean() or 1.0)), (MAE, np.ones(len(new)))):
+            losses = found.losses[measure.name]
+            low, high = sorted(
+                map(measure.value, ratio_interval(losses, unit, noise=measure.noise))
+            )
+            name, value = f"{n_neighbors}-NN {measure.label}", measure.value(float(losses.mean()))
+            measured[name] = MeasuredValue(value, False, (low, high))
+        return measured
+    if y.dtype.kind != new.dtype.kind:
+        y, new = y.astype(str), new.astype(str)
+    codes = np.unique(np.concatenate([y, new]), return_inverse=True)[1]
+    test_rows = None if train is None else (rows.X, codes[len(y) :])
+    scored = score_distance(
+        metric, (X, codes[: len(y)]), test_rows, n_neighbors=n_neighbors, sample=False
+    )
+    values = {}
+    for measure in measures_for("labels"):
+        name = f"{n_neighbors}-NN error" if measure is ERROR else measure.label
+        loss = scored.loss(measure.name)
+        values[name] = MeasuredValue(measure.value(loss), measure.percent)
+    queries = {} if train is None else {"X_query": rows.X, "y_query": new}
+    first = measured_by.precision_at_k(metric, X, y, k=1, **queries)
+    return values | {"precision at 1": MeasuredValue(first, percent=True)}
+
+
+def _by_judgements(
+    metric: Metric, X: Floats, judgements: Triplets | Pairs
+) -> dict[str, MeasuredValue]:
+    kind = "pairs" if isinstance(judgements, Pairs) else "triplets"
+    values = {}
+    for measure in measures_for(kind):
+        loss = float(measure.losses(HeldOutJudgements(metric, X, judgements)).mean())
+        name = f"{kind}, {measure.column}"
+        values[name] = MeasuredValue(measure.value(loss), measure.percent)
+    if isinstance(judgements, Pairs):
+        eer = measured_by.verification(metric, X, judgements).eer
+        values["pairs, equal error rate"] = MeasuredValue(eer, percent=True)
+    return values

@@ -1,0 +1,26 @@
+"""The Cranfield collection: 1400 documents, 225 queries, graded judgements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from nearfar import Relevance
+from nearfar.search import from_columns
+from nearfar.typing import Floats
+
+
+def read_cranfield(folder: Path) -> tuple[Floats, Floats, Relevance]:
+    """Return Q, X and relevance. Grades run from 1 (least relevant) to 4 in `Relevance`."""
+    with np.load(folder / "cranfield_emb256.npz") as data:
+        Q, X = data["Q"].astype(np.float32), data["X"].astype(np.float32)
+        query, document, grade = data["qrels"].T
+        rows = from_columns(
+            query.tolist(),
+            document.tolist(),
+            query_ids=data["query_id"].tolist(),
+            document_ids=data["doc_id"].tolist(),
+        )
+    order = np.lexsort((document, query))
+    return Q, X, Relevance(rows.query, rows.document, np.where(grade > 0, 5 - grade, 0)[order])
