@@ -138,24 +138,7 @@ def forwarded(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
 
 
 def command_of(name: str, function: Callable[..., Any], example: str = "") -> click.Command:
-    """Return the command that a function is.
-
-    Examples
-    --------
-    >>> from nearfar.command import command_of
-    >>> def double(x: int, *, max_iter: int = 3) -> int:
-    ...     '''Double a number.
-    ...
-    ...     Parameters
-    ...     ----------
-    ...     x : int
-    ...         Doubled `max_iter` times.
-    ...     max_iter : int
-    ...     '''
-    >>> command = command_of("double", double)
-    >>> [parameter.name for parameter in command.params], command.texts["x"]
-    (['x', 'max_iter', 'json'], 'Doubled --max-iter times.')
-    """
+    """Return the command that a function is."""
     parameters = {n: p for n, p in declared(function).items() if n != "progress"}
 
     def in_words(text: str) -> str:
@@ -334,14 +317,7 @@ class Commands(click.Group):
 
 
 def sentence_of(command: str) -> str:
-    """Return the first sentence of a command's docstring, without importing its module.
-
-    Examples
-    --------
-    >>> from nearfar.command import sentence_of
-    >>> sentence_of("gate")
-    'Say whether a new version is better than the old one, on data that neither has seen.'
-    """
+    """Return the first sentence of a command's docstring, without importing its module."""
     where = next(group[command][0] for group in COMMANDS.values() if command in group)
     module, _, function = where.partition(":")
     path = Path(__file__).parent / module.replace(".", "/")

@@ -28,16 +28,10 @@ class Objects:
 
     Attributes
     ----------
-    names : sequence of str
-    X : array of shape (n_objects, n_features) or None
-        Vectors.
-    feature_names : sequence of str or None
-    texts : sequence of str or None
-        What to show of each object.
-    pictures : sequence of Path or None
-        A picture of each object.
-    cards : sequence of (column, value) or None
-        A few columns of each object, if it has neither text nor picture.
+    X: shape (n_objects, n_features). Vectors.
+    texts: What to show of each object.
+    pictures: A picture of each object.
+    cards: A few columns of each object, if it has neither text nor picture.
     """
 
     names: Sequence[str]
@@ -68,12 +62,8 @@ class Collection:
 
     Parameters
     ----------
-    objects : Objects
-    store : Store
-        It knows the objects and the kind of question (`Store.begin`).
-    random_share, repeat_share : float
-        See `Chooser`.
-    seed : int, optional
+    store: It knows the objects and the kind of question (`Store.begin`).
+    random_share, repeat_share: See `Chooser`.
     """
 
     objects: Objects
@@ -138,10 +128,7 @@ class Collection:
     def _together(
         self, change: Callable[[], Result], then: Callable[[Result], None] = lambda _: None
     ) -> Result:
-        """Change the store, together with all who wait for it: it is the disk that takes time.
-
-        What follows from a change is done when it is on the disk.
-        """
+        """Change the store, together with all who wait for it: it is the disk that takes time."""
         promised: Future[Result] = Future()
         self._changes.append((change, then, promised))
         self._writer.submit(self._write)

@@ -65,9 +65,8 @@ class Model(ABC):
 
     Attributes
     ----------
-    next_choice : float
-        Number of answers at which `learn` also chooses scale and spread, or places from other
-        starts, and takes longer.
+    next_choice: Number of answers at which `learn` also chooses scale and spread, or places
+        from other starts, and takes longer.
     """
 
     next_choice: float = math.inf
@@ -126,12 +125,7 @@ def _unit_distances(F: Matrix) -> Matrix:
 
 
 class MetricModel(Model):
-    """The metric of vectors.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    """
+    """The metric of vectors."""
 
     def __init__(self, X: Floats, *, kind: str = "triplets") -> None:
         self.kind = kind
@@ -242,11 +236,8 @@ class PlaceModel(Model):
 
     Parameters
     ----------
-    n_objects : int
-    n_components : int
-        Number of coordinates.
-    seed : int
-        Of the first places.
+    n_components: Number of coordinates.
+    seed: Of the first places.
     """
 
     def __init__(self, n_objects: int, n_components: int, seed: int = 0) -> None:

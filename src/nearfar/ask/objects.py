@@ -38,16 +38,13 @@ def read_objects(
 
     Parameters
     ----------
-    source : str
-        Table of objects, or folder of pictures.
-    ids, image, text : str, optional
-        Columns of names, of paths of pictures, and of texts.
-    drop : sequence of str, optional
-        Columns to leave out.
-    pictures : Path, optional
-        Folder that the paths in the column of images start from; that of the table by default.
-    vectors : Path, optional
-        With a folder of pictures: table with a row of features for each, named by `ids`.
+    source: Table of objects, or folder of pictures.
+    ids, image, text: Columns of names, of paths of pictures, and of texts.
+    drop: Columns to leave out.
+    pictures: Folder that the paths in the column of images start from; that of the table by
+        default.
+    vectors: With a folder of pictures: table with a row of features for each, named by
+        `ids`.
     """
     path = Path(source)
     if path.is_dir():

@@ -247,13 +247,10 @@ class OrdinalProblem:
 
     Attributes
     ----------
-    edges : SignedEdges
-        The triplets over objects; its points are one constant column, which nothing reads.
-    weight : array or float
-        Weights of the triplets, as the loss takes them.
-    penalty : float
-        Weight of the squared norms, in units of the mean loss.
-    n_objects, n_components : int
+    edges: The triplets over objects; its points are one constant column, which nothing
+        reads.
+    weight: Weights of the triplets, as the loss takes them.
+    penalty: Weight of the squared norms, in units of the mean loss.
     """
 
     edges: SignedEdges
@@ -339,16 +336,7 @@ def _agreement(P: Matrix, triplets: Triplets) -> float:
 
 
 def principal_axes(P: Matrix) -> Matrix:
-    """Return coordinates about their mean, turned to their principal axes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.ask.ordinal_embedding import principal_axes
-    >>> principal_axes(np.array([[1.0, 0.0], [1.0, 4.0]])).round(6) + 0.0
-    array([[-2.,  0.],
-           [ 2.,  0.]])
-    """
+    """Return coordinates about their mean, turned to their principal axes."""
     centered = P - P.mean(axis=0)
     axes = np.linalg.svd(centered, full_matrices=False)[2]
     largest = np.abs(axes).argmax(axis=1)

@@ -44,10 +44,7 @@ class LogisticPosterior:
 
     Attributes
     ----------
-    mode : array of shape (n_parameters,)
-    covariance : array of shape (n_parameters, n_parameters)
-    log_evidence : float
-        Logarithm of the probability of the answers, by Laplace's approximation.
+    log_evidence: Logarithm of the probability of the answers, by Laplace's approximation.
     """
 
     mode: Vector
@@ -68,20 +65,7 @@ class LogisticPosterior:
 
         Parameters
         ----------
-        A : array of shape (n_answers, n_parameters)
-        y, weight : array of shape (n_answers,)
-        mean, variance : array of shape (n_parameters,)
-            The prior.
-        start : array of shape (n_parameters,), optional
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from nearfar.ask.posterior import LogisticPosterior
-        >>> one = np.ones(1)
-        >>> posterior = LogisticPosterior.fit(np.ones((1, 1)), one, one, 0 * one, one)
-        >>> posterior.mode.round(3), posterior.covariance.round(3)
-        (array([0.401]), array([[0.806]]))
+        mean, variance: shape (n_parameters,). The prior.
         """
         precision = 1.0 / variance
         theta = mean.copy() if start is None else start.copy()
@@ -150,10 +134,7 @@ def predictive_information(
 
     Parameters
     ----------
-    mean, variance : array of shape (n_questions,)
-    covariance : array of shape (n_targets, n_questions)
-        Of the margins of targets and questions.
-    target_mean, target_variance : array of shape (n_targets,)
+    covariance: shape (n_targets, n_questions). Of the margins of targets and questions.
 
     Notes
     -----

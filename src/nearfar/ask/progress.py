@@ -86,10 +86,9 @@ class Rise:
 
     Attributes
     ----------
-    n : int
-        Answers.
-    rises, falls : float
-        Of these, those that are predicted now and were not, and the other way round.
+    n: Answers.
+    rises, falls: Of these, those that are predicted now and were not, and the other way
+        round.
     """
 
     n: int
@@ -119,14 +118,10 @@ class Person:
 
     Attributes
     ----------
-    name : str
-    n_answers : int
-    agreement : Share
-        With predictions, on random questions.
-    weight : float
-        From 0, at random, to 1.
-    notes : tuple of str
-        Why the weight is low: answers as at random, by the side, or too fast to have looked.
+    agreement: With predictions, on random questions.
+    weight: From 0, at random, to 1.
+    notes: Why the weight is low: answers as at random, by the side, or too fast to have
+        looked.
     """
 
     name: str
@@ -142,14 +137,9 @@ class Progress:
 
     Attributes
     ----------
-    n_answers, n_unsure : int
-    agreement, before : Share or None
-        On random questions, with what was learned and without it.
-    ceiling : tuple of float or None
-        The highest agreement possible is between these.
-    n_repeats : int
-    lately : Rise or None
-        By the last 50 answers.
+    agreement, before: On random questions, with what was learned and without it.
+    ceiling: The highest agreement possible is between these.
+    lately: By the last 50 answers.
     """
 
     n_answers: int
@@ -209,13 +199,9 @@ def held_out_margins(
 
     Parameters
     ----------
-    chooser : Chooser
-    judged : sequence of Judgement
-        Answers to learn from.
-    tested : sequence of Judgement
-        Answers to predict.
-    weights : mapping of str to float, optional
-        Weights of people in what is learned from.
+    judged: Answers to learn from.
+    tested: Answers to predict.
+    weights: Weights of people in what is learned from.
     """
     folds = {j.question.key: n % FOLDS for n, j in enumerate(tested)}
     width = chooser.width
@@ -255,10 +241,7 @@ def consistency(judged: Sequence[Judgement]) -> tuple[int, float]:
 
 
 def _repeats(judged: Sequence[Judgement]) -> list[tuple[str, str, float]]:
-    """Return who answered a question and its repeat, and whether the answers agree.
-
-    A person is compared with themselves if they answered the question before.
-    """
+    """Return who answered a question and its repeat, and whether the answers agree."""
     random = [j for j in reversed(judged) if j.question.origin == RANDOM]
     first = {j.question.key: j for j in random}
     own = {(j.question.key, j.person): j for j in random}

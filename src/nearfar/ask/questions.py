@@ -78,20 +78,8 @@ class AnswerArrays:
 
     Parameters
     ----------
-    width : int
-        Number of objects in a question.
-    weights : mapping of str to float, optional
-        Weights of people; others have weight 1.
-
-    Examples
-    --------
-    >>> from nearfar.ask.questions import AnswerArrays, Judgement, Question
-    >>> answers = AnswerArrays(3)
-    >>> answers.follow([Judgement(Question((4, 7, 2)), "left")])
-    >>> answers.arrays
-    (array([[4, 7, 2]]), array([1.]), array([1.]))
-    >>> (4, 2, 7) in answers.keys
-    True
+    width: Number of objects in a question.
+    weights: Weights of people; others have weight 1.
     """
 
     def __init__(self, width: int, weights: Mapping[str, float] | None = None) -> None:

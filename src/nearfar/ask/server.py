@@ -70,12 +70,11 @@ def make_app(
 
     Parameters
     ----------
-    collection : Collection
-    hosts : sequence of str or None
-        Names under which the server may be asked. By default those of this machine alone, and "/"
-        leads to the first person's page. None allows every name, and then "/" leads nowhere.
-    show_results : bool, default=False
-        Whether people see the number of all answers, the agreement, and a link to the results.
+    hosts: Names under which the server may be asked. By default those of this machine
+        alone, and "/" leads to the first person's page. None allows every name, and then
+        "/" leads nowhere.
+    show_results: Whether people see the number of all answers, the agreement, and a link to
+        the results.
     """
     pages = _Pages(collection, local=hosts is not None, show_results=show_results)
     routes = [

@@ -84,15 +84,11 @@ def serve(
 
     Parameters
     ----------
-    collection : Collection
-    host, port : str, int
-        Where to listen. Without a link the page opens only at the usual local address.
-    show_results : bool
-        Whether people see the results; see `make_app`.
-    browser : bool
-        Whether to open the page.
-    say : callable
-        Gets the links of people and of the results.
+    host, port: Where to listen. Without a link the page opens only at the usual local
+        address.
+    show_results: Whether people see the results; see `make_app`.
+    browser: Whether to open the page.
+    say: Gets the links of people and of the results.
     """
     listening, local = listen(host, port), is_local(host)
     try:

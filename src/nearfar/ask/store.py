@@ -71,14 +71,7 @@ class StoreUnavailableError(StoreError):
 
 @dataclass(frozen=True)
 class Asked:
-    """A question as it was stored.
-
-    Attributes
-    ----------
-    id : str
-    person : str
-    question : Question
-    """
+    """A question as it was stored."""
 
     id: str
     person: str
@@ -91,16 +84,10 @@ class Answered:
 
     Attributes
     ----------
-    asked : Asked
-    answer : str
-    answered : float
-        When, in seconds since 1970.
-    seconds : float or None
-        How long the question was on the screen.
-    chooser : str
-        Version of the chooser.
-    weight : float
-        Of the person.
+    answered: When, in seconds since 1970.
+    seconds: How long the question was on the screen.
+    chooser: Version of the chooser.
+    weight: Of the person.
     """
 
     asked: Asked
@@ -116,25 +103,7 @@ class Store:
 
     Parameters
     ----------
-    path : path-like
-    create : bool, default=False
-        Whether to make the file if there is none.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from nearfar.ask import Question
-    >>> from nearfar.ask.store import Store
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = Store(pathlib.Path(folder) / "answers.db", create=True)
-    ...     store.begin("triplets", ["a", "b", "c"])
-    ...     key = store.add_person("Ann")
-    ...     asked = store.ask("Ann", lambda pending: Question((0, 1, 2)))
-    ...     store.answer("Ann", asked.id, "left"), store.answer("Ann", asked.id, "left")
-    ...     [(each.answer, each.asked.person) for each in store.answers()]
-    ...     store.close()
-    (True, False)
-    [('left', 'Ann')]
+    create: Whether to make the file if there is none.
     """
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
@@ -270,9 +239,7 @@ class Store:
 
         Parameters
         ----------
-        person : str
-        choose : callable
-            Questions of everybody that have no answer yet -> question.
+        choose: Questions of everybody that have no answer yet -> question.
         """
         if len(self.open_questions(person)) >= OPEN:
             raise StoreError(f"{person} has {OPEN} questions to answer.")

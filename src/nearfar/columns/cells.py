@@ -57,15 +57,7 @@ Cells = Array
 
 
 def is_frame(X: object) -> bool:
-    """Tell whether X is a table with named columns.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from nearfar.columns.cells import is_frame
-    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
-    (True, False)
-    """
+    """Tell whether X is a table with named columns."""
     return nw.dependencies.is_into_dataframe(X)
 
 
@@ -94,15 +86,7 @@ def is_declared_category(frame: object, key: Any) -> bool:
 
 
 def column_values(frame: object, key: Any) -> Cells:
-    """Return the cells of a column; the module's docstring lists the types.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from nearfar.columns.cells import column_values
-    >>> column_values(pd.DataFrame({"city": ["Bonn ", "n/a"]}), "city")
-    array(['Bonn', None], dtype=object)
-    """
+    """Return the cells of a column; the module's docstring lists the types."""
     column = columns_of(frame).get_column(key)
     # Structs of polars would become rows of a matrix, and text an array in which every cell takes
     # as many bytes as the longest.
@@ -200,15 +184,7 @@ def dates(values: Cells, *, month_first: bool = False) -> NDArray[np.datetime64]
 
 
 def texts(values: Cells) -> Cells:
-    """Return cells as text; missing ones are None. Whole numbers have no decimal point.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.columns.cells import texts
-    >>> texts(np.array([3.0, np.nan, 0.5])).tolist()
-    ['3', None, '0.5']
-    """
+    """Return cells as text; missing ones are None. Whole numbers have no decimal point."""
     out = np.empty(len(values), dtype=object)
     missing = is_missing(values)
     for row, value in enumerate(values.tolist()):
@@ -221,12 +197,9 @@ class CellError(ValueError):
 
     Parameters
     ----------
-    row : int
-        Its row, from 0.
-    value : object
-        What it has.
-    wanted : str
-        What it should have.
+    row: Its row, from 0.
+    value: What it has.
+    wanted: What it should have.
     """
 
     def __init__(self, row: int, value: object, wanted: str) -> None:
@@ -293,15 +266,7 @@ def parse_date(text: str, *, month_first: bool = False) -> datetime:
 
     Parameters
     ----------
-    text : str
-    month_first : bool, default=False
-        Whether the month comes first in dates such as 12/31/2024.
-
-    Examples
-    --------
-    >>> from nearfar.columns.cells import parse_date
-    >>> print(parse_date("31/12/2024 18:30"), parse_date("Feb 3, 2024"), sep=", ")
-    2024-12-31 18:30:00, 2024-02-03 00:00:00
+    month_first: Whether the month comes first in dates such as 12/31/2024.
     """
     with suppress(ValueError):
         return datetime.fromisoformat(text)

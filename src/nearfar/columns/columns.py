@@ -364,21 +364,8 @@ def column_examples(columns: Columns, frame: object = None) -> list[ColumnExampl
 
     Parameters
     ----------
-    columns : Columns
-    frame : pandas, polars or other DataFrame, optional
-        Some rows of the table. Without it there are examples only of numbers and
-        levels that are written in several ways.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from nearfar.columns import Columns
-    >>> from nearfar.columns.columns import column_examples
-    >>> table = pd.DataFrame({"size": ["1 m", "2 m", "804 cm"], "plan": ["a", "a", "b"]})
-    >>> for example in column_examples(Columns().fit(table), table):
-    ...     print(*example, sep=" | ")
-    size | number in m | '804 cm' → 8.04 m
-    plan | category, 2 levels | 'a' → plan=a
+    frame: Some rows of the table. Without it there are examples only of numbers and levels
+        that are written in several ways.
     """
     keys = {} if frame is None else column_keys(frame)
     examples = []

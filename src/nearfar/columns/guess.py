@@ -73,17 +73,7 @@ _OFTEN_FREQUENT, _MOSTLY_FREQUENT = 0.25, 0.5
 
 
 def guess(name: str, values: Cells) -> Kind | str:
-    """Return the kind of a column, fitted to it, or why it is left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.columns.guess import guess
-    >>> guess("size", np.array(["S", "M", "M", "S", None], dtype=object)).kind
-    'category'
-    >>> guess("customer_id", np.array([17, 4, 12]))
-    'looks like ids'
-    """
+    """Return the kind of a column, fitted to it, or why it is left out."""
     if values.ndim == 2:
         return Vector.fit(name, values) if values.shape[1] else EMPTY
     missing = is_missing(values)
@@ -108,13 +98,6 @@ def numbers_like_ids(name: str, values: Cells) -> bool:
 
     Of a column that is named like ids, some numbers may be missing or repeated. Of a running
     number, some may be far from the others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.columns.guess import numbers_like_ids
-    >>> numbers_like_ids("row", np.arange(100)), numbers_like_ids("pay", np.arange(100) ** 2)
-    (True, False)
     """
     named = bool(_UNNAMED.fullmatch(name)) or named_like_id(name)
     # Most columns are told from ids by their first values.
@@ -137,14 +120,7 @@ def numbers_like_ids(name: str, values: Cells) -> bool:
 
 
 def named_like_id(name: str) -> bool:
-    """Tell whether a column is named like one of ids.
-
-    Examples
-    --------
-    >>> from nearfar.columns.guess import named_like_id
-    >>> named_like_id("Individual ID"), named_like_id("width")
-    (True, False)
-    """
+    """Tell whether a column is named like one of ids."""
     return _ID_NAME.search(name) is not None
 
 

@@ -23,8 +23,7 @@ class Kind(ABC):
 
     Attributes
     ----------
-    name : str
-        Name of the column.
+    name: Name of the column.
     """
 
     name: str

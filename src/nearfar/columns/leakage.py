@@ -32,19 +32,8 @@ def leaking_columns(X: Floats, classes: Ints, sources: Sequence[str]) -> list[st
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-    classes : array of int of shape (n_samples,)
-        Class codes 0, 1 and so on.
-    sources : sequence of str
-        The column of each feature.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.columns.leakage import leaking_columns
-    >>> X = np.column_stack([np.arange(30.0), np.arange(30.0) % 7])
-    >>> leaking_columns(X, np.repeat([0, 1], 15), ["paid_late", "weekday"])
-    ['paid_late']
+    classes: shape (n_samples,). Class codes 0, 1 and so on.
+    sources: The column of each feature.
     """
     if len(X) < _LEAST_ROWS or len(np.unique(classes)) < 2:
         return []
@@ -77,19 +66,7 @@ def leaking_numbers(X: Floats, numbers: Vector, sources: Sequence[str]) -> list[
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-    numbers : array of shape (n_samples,)
-    sources : sequence of str
-        The column of each feature.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.columns.leakage import leaking_numbers
-    >>> price = np.arange(30.0) ** 2
-    >>> X = np.column_stack([-0.19 * price, np.arange(30.0) % 7])
-    >>> leaking_numbers(X, price, ["refund", "weekday"])
-    ['refund']
+    sources: The column of each feature.
     """
     if len(X) < _LEAST_ROWS:
         return []

@@ -46,10 +46,8 @@ class Measured(Kind):
 
     Attributes
     ----------
-    fill : tuple of float
-        What replaces missing numbers: the median, one per feature.
-    indicator : bool
-        Whether there is a feature for missing values.
+    fill: What replaces missing numbers: the median, one per feature.
+    indicator: Whether there is a feature for missing values.
     """
 
     fill: tuple[float, ...]
@@ -114,8 +112,7 @@ class Number(Measured):
 
     Attributes
     ----------
-    notation : Notation
-        How the numbers are written if they are text.
+    notation: How the numbers are written if they are text.
     """
 
     kind = "number"
@@ -201,10 +198,8 @@ class Date(Measured):
 
     Attributes
     ----------
-    origin : str
-        The first date.
-    month_first : bool
-        Whether text has the month before the day.
+    origin: The first date.
+    month_first: Whether text has the month before the day.
     """
 
     kind = "date"
@@ -286,14 +281,10 @@ class SeveralNumbers(Measured):
 
     Attributes
     ----------
-    separator : str
-        What stands between them.
-    notations : tuple of Notation
-        How each of them is written.
-    example : str
-        A cell.
-    gaps : bool
-        Whether other cells count as missing; otherwise they are errors.
+    separator: What stands between them.
+    notations: How each of them is written.
+    example: A cell.
+    gaps: Whether other cells count as missing; otherwise they are errors.
     """
 
     kind = "numbers"
@@ -326,10 +317,7 @@ class SeveralNumbers(Measured):
 
         Parameters
         ----------
-        name : str
-        values : array of str
-        unless : callable, optional
-            Tells by its name and its numbers whether a part is not a number but an id.
+        unless: Tells by its name and its numbers whether a part is not a number but an id.
         """
         known = values[~is_missing(values)].tolist()
         if not known or _are_codes(known):

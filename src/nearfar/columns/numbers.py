@@ -33,11 +33,8 @@ class Unit(NamedTuple):
 
     Attributes
     ----------
-    dimension : str
-        What it measures; units of one dimension can be converted.
-    factor, origin : float
-    known : bool
-        Whether it is in the lists.
+    dimension: What it measures; units of one dimension can be converted.
+    known: Whether it is in the lists.
     """
 
     dimension: str
@@ -123,16 +120,7 @@ CURRENCIES = tuple(symbol for symbols in _MONEY.values() for symbol in symbols.s
 
 @lru_cache(1024)
 def unit_of(symbol: str) -> Unit:
-    """Return a unit by its symbol or name; a word that is not known is a unit of its own.
-
-    Examples
-    --------
-    >>> from nearfar.columns.numbers import unit_of
-    >>> unit_of("cm")
-    Unit(dimension='length', factor=0.01, origin=0.0, known=True)
-    >>> unit_of("Hours").dimension, unit_of("rooms") == unit_of("room")
-    ('time', True)
-    """
+    """Return a unit by its symbol or name; a word that is not known is a unit of its own."""
     for spelling in (symbol, symbol.rstrip("."), symbol.replace("µ", "μ").rstrip(".")):
         if spelling in _UNITS:
             return _UNITS[spelling]
@@ -204,18 +192,12 @@ class Reading(NamedTuple):
 
     Attributes
     ----------
-    digits, power : slice
-        Where the digits and the exponent are.
-    clock : tuple of slice
-        Where sixtieths are, and sixtieths of those: 12:30:59.
-    group, point : str
-        The marks between thousands and before decimals.
-    ambiguous : bool
-        Whether `group` may be a decimal mark: 1,234.
-    factor, plus : float
-        What the number is multiplied by, and what is added to it then.
-    unit : str
-        As it is written; "" if there is none.
+    digits, power: Where the digits and the exponent are.
+    clock: Where sixtieths are, and sixtieths of those: 12:30:59.
+    group, point: The marks between thousands and before decimals.
+    ambiguous: Whether `group` may be a decimal mark: 1,234.
+    factor, plus: What the number is multiplied by, and what is added to it then.
+    unit: As it is written; "" if there is none.
     """
 
     digits: slice
@@ -257,14 +239,7 @@ class Reading(NamedTuple):
 
 
 def shapes(cells: Sequence[str]) -> tuple[list[str], Ints]:
-    """Return the different shapes of cells, and the number of each cell's shape.
-
-    Examples
-    --------
-    >>> from nearfar.columns.numbers import shapes
-    >>> shapes(["12 cm", "80 cm", "5 l/100 km"])
-    (['00 cm', '0 l/100 km'], array([0, 0, 1]))
-    """
+    """Return the different shapes of cells, and the number of each cell's shape."""
     keys = [cell.translate(_SHAPE) if len(cell) <= _LONGEST else OTHER for cell in cells]
     found, number = _numbered(keys)
     # Digits of an error do not count: 5.1 ± 0.2.
@@ -301,15 +276,7 @@ def _numbered(keys: list[str]) -> tuple[list[str], Ints]:
 
 @lru_cache(4096)
 def reading_of(shape: str) -> Reading | None:
-    """Return how to read the cells of a shape, or None if they are not numbers.
-
-    Examples
-    --------
-    >>> from nearfar.columns.numbers import reading_of
-    >>> reading = reading_of("€0,000.00")
-    >>> reading.unit, reading.values(["€1,234.50", "€9,000.00"], ".").tolist()
-    ('€', [1234.5, 9000.0])
-    """
+    """Return how to read the cells of a shape, or None if they are not numbers."""
     start = 1 if shape[:1] == "(" and shape[-1:] == ")" else 0
     match = _NUMBER.fullmatch(shape, start, len(shape) - start) if "0" in shape else None
     before = match and _BEFORE.fullmatch(match["before"].strip())
@@ -386,26 +353,13 @@ class Notation:
 
     Attributes
     ----------
-    decimal : str
-        The decimal mark.
-    unit : str
-        The unit of the numbers, which is also that of cells without one. Cells in other units of
-        its dimension are converted.
-    example : str
-        A cell that is not a number as computers write it; "" if there is none.
-    gaps : tuple of str
-        The most frequent cells that are not numbers. If there are any, such cells count as
-        missing; otherwise they are errors.
-    n_gaps : int
-        Number of those cells.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.columns.numbers import Notation, survey
-    >>> cells = np.array(["1.43 m", "804 cm", None], dtype=object)
-    >>> survey(cells).notation.read(cells)
-    array([1.43, 8.04,  nan])
+    decimal: The decimal mark.
+    unit: The unit of the numbers, which is also that of cells without one. Cells in other
+        units of its dimension are converted.
+    example: A cell that is not a number as computers write it; "" if there is none.
+    gaps: The most frequent cells that are not numbers. If there are any, such cells count
+        as missing; otherwise they are errors.
+    n_gaps: Number of those cells.
     """
 
     decimal: str = "."
@@ -461,11 +415,9 @@ class Survey:
 
     Attributes
     ----------
-    notation : Notation
-    is_number : bool
-        Whether it is a column of numbers: nearly all cells are, or all but a few words.
-    numbers : array of shape (n_rows,)
-        The numbers; nan where there is none.
+    is_number: Whether it is a column of numbers: nearly all cells are, or all but a few
+        words.
+    numbers: shape (n_rows,). The numbers; nan where there is none.
     """
 
     notation: Notation
@@ -483,14 +435,6 @@ def survey(values: Cells) -> Survey:
 
     Zero-padded codes such as 00501 are not numbers. Of the cells that are not missing, one in ten
     may be something else; one in four, if these are a few words without digits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.columns.numbers import survey
-    >>> survey(np.array(["€1,234.50"] * 9 + ["on request"], dtype=object))
-    Survey(notation=Notation(decimal='.', unit='€', example='€1,234.50', gaps=('on request',),
-           n_gaps=1), is_number=True)
     """
     groups = _groups(values)
     found = Notation(_decimal(groups), _unit(groups))
@@ -552,10 +496,7 @@ def _read(
 
 
 def _decimal(groups: list[_Group]) -> str:
-    """Return the decimal mark that most cells show.
-
-    Without any it is a point, unless points stand between thousands: 1.234 beside 567.
-    """
+    """Return the decimal mark that most cells show."""
     votes = Counter({".": 0.5})
     beside: Counter[int] = Counter()
     leading: Counter[int] = Counter()
@@ -581,10 +522,7 @@ def _length(reading: Reading) -> int:
 
 
 def _unit(groups: list[_Group]) -> str:
-    """Return the most frequent unit of the most frequent dimension.
-
-    Words that are no known unit must stand in half of the cells to be one.
-    """
+    """Return the most frequent unit of the most frequent dimension."""
     written: Counter[str] = Counter()
     for _, reading, _, cells in groups:
         if reading is not None:

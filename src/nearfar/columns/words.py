@@ -32,17 +32,12 @@ class Category(Kind):
 
     Attributes
     ----------
-    levels : tuple of str
-        The levels that are not rare.
-    rare : bool
-        Whether there is a feature for rare levels.
-    min_frequency : int
-        1 % of the rows, and at least 2.
-    folded : bool
-        Whether capital letters and additional spaces do not count, because some levels were
-        written in several ways.
-    respelled : tuple of str
-        A spelling that is not its level's, and the level; empty if there is none.
+    levels: The levels that are not rare.
+    rare: Whether there is a feature for rare levels.
+    min_frequency: 1 % of the rows, and at least 2.
+    folded: Whether capital letters and additional spaces do not count, because some levels
+        were written in several ways.
+    respelled: A spelling that is not its level's, and the level; empty if there is none.
     """
 
     kind = "category"
@@ -131,12 +126,9 @@ class FreeText(Kind):
 
     Attributes
     ----------
-    words : tuple of str
-        The most frequent words that more than one row has.
-    weights : tuple of float
-        Inverse document frequencies of the words.
-    axes : tuple of tuples of float
-        Of shape (n_axes, n_words).
+    words: The most frequent words that more than one row has.
+    weights: Inverse document frequencies of the words.
+    axes: Of shape (n_axes, n_words).
     """
 
     kind = "text"

@@ -47,12 +47,7 @@ _BOOSTING_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class FittedClassifier:
-    """A classifier that was fitted to rows of some classes.
-
-    Attributes
-    ----------
-    model : estimator
-    """
+    """A classifier that was fitted to rows of some classes."""
 
     model: BaseEstimator
 
@@ -62,14 +57,7 @@ class FittedClassifier:
 
 
 class SampledClassifier(BaseEstimator):
-    """A classifier that learns from at most so many rows, a stratified sample.
-
-    Parameters
-    ----------
-    model : estimator
-    max_rows : int
-    random_state : int
-    """
+    """A classifier that learns from at most so many rows, a stratified sample."""
 
     def __init__(
         self, model: BaseEstimator | None = None, max_rows: int = _MOST_ROWS, random_state: int = 0
@@ -101,17 +89,8 @@ def reference_classifiers(
 
     Parameters
     ----------
-    n_features, n_classes : int
-        What their time depends on beside the number of rows; 0 classes for numbers.
-    random_state : int or None, default=0
-
-    Examples
-    --------
-    >>> from nearfar.comparison.classifiers import reference_classifiers
-    >>> [method.name for method in reference_classifiers(10, 3)]
-    ['logistic regression', 'gradient boosting']
-    >>> reference_classifiers(10, 3)[1].estimator.max_rows
-    20000
+    n_features, n_classes: What their time depends on beside the number of rows; 0 classes
+        for numbers.
     """
     seed = 0 if random_state is None else random_state
     numbers = n_classes == 0

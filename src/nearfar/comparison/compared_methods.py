@@ -65,27 +65,18 @@ class Method:
 
     Attributes
     ----------
-    name : str
-    kind : {"baseline", "plain", "learned", "classifier"}
-        Euclidean distance; a plain method, which costs next to nothing; a learner; or a classifier,
-        which is no distance (`classifiers`).
-    fit : callable
-        Rows and labels or judgements -> Metric, Distance or FittedClassifier. That of a
+    kind: Euclidean distance; a plain method, which costs next to nothing; a learner; or a
+        classifier, which is no distance (`classifiers`).
+    fit: Rows and labels or judgements -> Metric, Distance or FittedClassifier. That of a
         `MetricLearner` may also be given the groups of the rows.
-    raw : bool
-        Whether it takes unscaled rows, not standardised ones.
-    estimator : estimator or None
-        The learner, if there is one.
-    non_negative : bool
-        Whether it needs values of 0 or more.
-    gives_metric : bool
-        Whether `learn` returns a metric. Other methods are compared, but not recommended.
-    max_rows : float
-        The most rows that it can handle.
-    limit : str
-        Why it can handle no more.
-    supervision : tuple of str
-        What it can learn from: of "labels", "numbers", "pairs" and "triplets".
+    raw: Whether it takes unscaled rows, not standardised ones.
+    estimator: The learner, if there is one.
+    non_negative: Whether it needs values of 0 or more.
+    gives_metric: Whether `learn` returns a metric. Other methods are compared, but not
+        recommended.
+    max_rows: The most rows that it can handle.
+    limit: Why it can handle no more.
+    supervision: What it can learn from: of "labels", "numbers", "pairs" and "triplets".
     """
 
     name: str
@@ -159,16 +150,7 @@ class Method:
         return _distance_of(fitted), getattr(last_step(fitted), "n_neighbors_", None)
 
     def learn(self, X: Floats, y: object) -> Metric | None:
-        """Learn a metric for unscaled rows; None if the distance is not a Mahalanobis metric.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from nearfar.comparison import default_methods
-        >>> lda = next(method for method in default_methods() if method.name == "LDA")
-        >>> lda.learn(*load_wine(return_X_y=True))
-        <Metric: 13 features -> 2>
-        """
+        """Learn a metric for unscaled rows; None if the distance is not a Mahalanobis metric."""
         scaler = Scaler.fit(X, "standard")
         if self.kind != "learned" and X.nbytes > _IN_BLOCKS_BYTES:
             # Simple methods sum over rows; in memory they would have several copies of them.
@@ -188,21 +170,12 @@ def default_methods(
 
     Parameters
     ----------
-    chosen : mapping of str to estimator, or iterable of estimators or names of learners, optional
-        Which learners; by default those in `DEFAULT_LEARNERS`, with default parameters. "all"
-        means every learner, with scikit-learn's NCA. An estimator needs `fit` and `transform`, and
-        is cloned. Names of plain methods may be among them; these always take part. Estimators of
-        one type are named with their parameters.
-    random_state : int or None, default=0
-        Seed of the default learners.
-    supervision : {"labels", "numbers", "pairs", "triplets"}, default="labels"
-        What methods learn from; those that cannot are left out.
-
-    Examples
-    --------
-    >>> from nearfar.comparison import default_methods
-    >>> [method.name for method in default_methods([])][:3]
-    ['Euclidean (unscaled)', 'Euclidean (standardised)', 'cosine']
+    chosen: Which learners; by default those in `DEFAULT_LEARNERS`, with default parameters.
+        "all" means every learner, with scikit-learn's NCA. An estimator needs `fit` and
+        `transform`, and is cloned. Names of plain methods may be among them; these always
+        take part. Estimators of one type are named with their parameters.
+    random_state: Seed of the default learners.
+    supervision: What methods learn from; those that cannot are left out.
     """
     methods = [
         Method(UNSCALED, "baseline", _euclidean, raw=True),
@@ -286,15 +259,7 @@ def seeded(kind: type[MetricLearner], random_state: int | None) -> MetricLearner
 
 
 def euclidean_metrics(X: Floats) -> dict[str, Metric]:
-    """Return Euclidean distance on unscaled and on standardised rows as metrics.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.compared_methods import euclidean_metrics
-    >>> list(euclidean_metrics(np.eye(2)))
-    ['Euclidean (unscaled)', 'Euclidean (standardised)']
-    """
+    """Return Euclidean distance on unscaled and on standardised rows as metrics."""
     return {
         UNSCALED: _euclidean(X, None),
         STANDARDISED: Scaler.fit(X, "standard").euclidean,
@@ -302,28 +267,14 @@ def euclidean_metrics(X: Floats) -> dict[str, Metric]:
 
 
 def baseline_metrics(X: Floats) -> dict[str, Metric]:
-    """Return what may be the reference of a comparison as metrics: Euclidean and cosine distance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.compared_methods import baseline_metrics
-    >>> baseline_metrics(np.eye(2))["cosine"]
-    <Metric: 2 features of unit length -> 2>
+    """Return what may be the reference of a comparison as metrics: Euclidean and cosine
+    distance.
     """
     return {**euclidean_metrics(X), COSINE: _euclidean(X, None, unit_rows=True)}
 
 
 def learned_method(name: str, estimator: Estimator) -> Method:
-    """Return a learner, or another estimator with `fit` and `transform`, as a method.
-
-    Examples
-    --------
-    >>> from nearfar import BoostMetric
-    >>> from nearfar.comparison import learned_method
-    >>> learned_method("mine", BoostMetric()).kind
-    'learned'
-    """
+    """Return a learner, or another estimator with `fit` and `transform`, as a method."""
     limits: dict[str, Any] = {}
     if isinstance(estimator, NeighborhoodComponentsAnalysis):
         limits = {"max_rows": _SCIKIT_NCA_MAX_ROWS, "limit": _SCIKIT_NCA_LIMIT}

@@ -35,11 +35,8 @@ class FoldResult:
 
     Attributes
     ----------
-    scores : Scores
-    fit_seconds : float
-        Time of the fit.
-    n_neighbors : int
-        Number of neighbours that vote; 0 if nothing votes.
+    fit_seconds: Time of the fit.
+    n_neighbors: Number of neighbours that vote; 0 if nothing votes.
     """
 
     scores: Scores
@@ -54,15 +51,12 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
 
     Parameters
     ----------
-    path : path-like or None
-        The file, which need not exist; None keeps nothing.
-    comparison : object
-        What is compared: a checkpoint of anything else is refused.
+    path: The file, which need not exist; None keeps nothing.
+    comparison: What is compared: a checkpoint of anything else is refused.
 
     Attributes
     ----------
-    n_rows : int or None
-        How many rows are compared, once that is known.
+    n_rows: How many rows are compared, once that is known.
 
     Raises
     ------
@@ -146,15 +140,7 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
 
 
 def digest(value: object) -> str:
-    """Return a digest of the content of a value, the same in every process.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.comparison_checkpoint import digest
-    >>> digest(np.arange(3)) == digest(np.arange(3)) != digest(np.arange(4))
-    True
-    """
+    """Return a digest of the content of a value, the same in every process."""
     try:
         return str(joblib.hash(value, "sha1"))
     except Exception:

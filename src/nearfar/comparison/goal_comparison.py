@@ -46,18 +46,14 @@ class MethodResult:
 
     Attributes
     ----------
-    method : Method
-    losses : dict of str to array of shape (n_rows,)
-        Mean loss of each row, or judgement, by the name of the measure, the main one first; nan for
-        those never scored. It is the measure, or one minus it where more is better.
-    fold_losses : dict of str to array of shape (n_folds,)
-        Mean loss on each fold.
-    seconds : array of shape (n_folds,)
-        Time of the fits.
-    n_neighbors : array of shape (n_folds,)
-        Number of neighbours that vote; empty where nothing votes.
-    note : str
-        Why the method was left out, if it was.
+    losses: shape (n_rows,). Mean loss of each row, or judgement, by the name of the
+        measure, the main one first; nan for those never scored. It is the measure, or one
+        minus it where more is better.
+    fold_losses: shape (n_folds,). Mean loss on each fold.
+    seconds: shape (n_folds,). Time of the fits.
+    n_neighbors: shape (n_folds,). Number of neighbours that vote; empty where nothing
+        votes.
+    note: Why the method was left out, if it was.
     """
 
     method: Method
@@ -107,39 +103,27 @@ class GoalComparison:
 
     Parameters
     ----------
-    results : list of MethodResult
-        Simplest methods first.
-    goal : str or Measure
-        The goal of a measure: "classification", "ranking", "regression", "triplets" or "pairs"; or
-        the measure.
-    overlap : OverlappingJudgements, optional
-        The judgements, for triplets and pairs.
-    unseen : array of shape (n_rows,), optional
-        The class of each row, if methods did not learn from it. What counts is then the mean over
-        the rows of a class.
-    groups : array of shape (n_rows,), optional
-        The group of each row. What counts is then the mean over the rows of a group, or over
-        unseen classes that share groups.
-    numbers : array of shape (n_rows,), optional
-        What is predicted, if these are numbers.
-    labels : array of shape (n_rows,), optional
-        The class of each row, to tell whether a method is better than naming the largest one.
+    results: Simplest methods first.
+    goal: The goal of a measure: "classification", "ranking", "regression", "triplets" or
+        "pairs"; or the measure.
+    overlap: The judgements, for triplets and pairs.
+    unseen: shape (n_rows,). The class of each row, if methods did not learn from it. What
+        counts is then the mean over the rows of a class.
+    groups: shape (n_rows,). The group of each row. What counts is then the mean over the
+        rows of a group, or over unseen classes that share groups.
+    numbers: shape (n_rows,). What is predicted, if these are numbers.
+    labels: shape (n_rows,). The class of each row, to tell whether a method is better than
+        naming the largest one.
 
     Attributes
     ----------
-    measure : Measure
-        What decides.
-    goal : str
-        What methods that are better by it are good for.
-    cases : str
-        What was tested: rows, groups or classes of them, triplets or pairs.
-    reference : MethodResult
-        The baseline: Euclidean distance on unscaled or standardised rows, whichever is better, or
-        cosine distance if that is probably better than both.
-    gains : dict of str to Gain
-        Expected gain of each method over the reference.
-    verdict : Verdict
-        Which method to use.
+    measure: What decides.
+    goal: What methods that are better by it are good for.
+    cases: What was tested: rows, groups or classes of them, triplets or pairs.
+    reference: The baseline: Euclidean distance on unscaled or standardised rows, whichever
+        is better, or cosine distance if that is probably better than both.
+    gains: Expected gain of each method over the reference.
+    verdict: Which method to use.
     """
 
     def __init__(
@@ -251,17 +235,8 @@ class GoalComparison:
         return self.gain_over(other, one).probability
 
     def gain_over(self, other: MethodResult, one: MethodResult) -> Gain:
-        """Return the expected gain of one method over another, if neither is expected to be better.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from nearfar.comparison import GoalComparison, MethodResult, default_methods
-        >>> methods = default_methods([])
-        >>> zeros, ones = {"error": np.zeros(60)}, {"error": np.ones(60)}
-        >>> right, wrong = (MethodResult(m, e, e) for m, e in zip(methods, (zeros, ones)))
-        >>> GoalComparison([right, wrong], "classification").gain_over(wrong, right).probability
-        1.0
+        """Return the expected gain of one method over another, if neither is expected to be
+        better.
         """
         return self._gain(self._losses(other), self.loss(other), self._losses(one))
 
@@ -341,23 +316,11 @@ def compare_losses(
 
     Parameters
     ----------
-    goal : str or Measure
-    losses : dict of str to array of shape (n,)
-        By the names of methods; those of baselines and plain methods are known.
-    baseline : str, optional
-        The name of the baseline, if it is another.
-    overlap : OverlappingJudgements, optional
-        The judgements, if these are not rows.
-    groups : array of shape (n,), optional
-        The group of each row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.goal_comparison import compare_losses
-    >>> losses = {"Euclidean (unscaled)": np.repeat([1.0, 0.0], [50, 50]), "NCA": np.zeros(100)}
-    >>> compare_losses("classification", losses).verdict.category
-    'clearly better'
+    losses: shape (n,). By the names of methods; those of baselines and plain methods are
+        known.
+    baseline: The name of the baseline, if it is another.
+    overlap: The judgements, if these are not rows.
+    groups: shape (n,). The group of each row.
     """
 
     def unused(X: Floats, y: object) -> Metric:

@@ -34,9 +34,8 @@ class Scores:
 
     Attributes
     ----------
-    losses : dict of str to array of shape (n_test,)
-        Loss of each row by the name of the measure; nan for rows that were not scored. Losses of
-        judgements are in proportion to their weights.
+    losses: shape (n_test,). Loss of each row by the name of the measure; nan for rows that
+        were not scored. Losses of judgements are in proportion to their weights.
     """
 
     losses: dict[str, Vector]
@@ -113,28 +112,12 @@ def score_distance(
 
     Parameters
     ----------
-    distance : Metric or Distance
-    gallery : tuple of arrays
-        Rows, and their classes as codes from 0.
-    test : tuple of arrays or None
-        Queries likewise; None for the rows of the gallery among each other. Those that are alone in
-        their class are then not scored.
-    n_neighbors : int
-        Number of votes.
-    random_state : int or None
-        Seed of the samples of test rows.
-    sample : bool
-        Whether a sample of many test rows is enough; otherwise all of them are scored.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Metric
-    >>> from nearfar.comparison.scoring import score_distance
-    >>> gallery = np.array([[0.0], [1.0], [5.0]]), np.array([0, 0, 1])
-    >>> found = score_distance(Metric.identity(1), gallery, gallery, n_neighbors=1)
-    >>> found.losses["error"], found.loss("map_at_r")
-    (array([0., 0., 0.]), 0.0)
+    gallery: Rows, and their classes as codes from 0.
+    test: Queries likewise; None for the rows of the gallery among each other. Those that
+        are alone in their class are then not scored.
+    n_neighbors: Number of votes.
+    random_state: Seed of the samples of test rows.
+    sample: Whether a sample of many test rows is enough; otherwise all of them are scored.
     """
     X, y = gallery
     X_test, y_test = gallery if test is None else test

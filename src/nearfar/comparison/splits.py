@@ -23,15 +23,7 @@ Folds = list[tuple[Ints, Ints]]
 
 
 def folds_within(folds: Folds, rows: Ints, n: int) -> Folds:
-    """Return the folds of some of n rows; those that are left with nothing to test are dropped.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.splits import folds_within
-    >>> folds_within([(np.array([0, 2]), np.array([1, 3]))], np.array([0, 3]), 4)
-    [(array([0]), array([3]))]
-    """
+    """Return the folds of some of n rows; those that are left with nothing to test are dropped."""
     kept = np.zeros(n, dtype=bool)
     kept[rows] = True
     few = [(train[kept[train]], test[kept[test]]) for train, test in folds]
@@ -42,15 +34,6 @@ def stratified_order(y: Ints, random: np.random.Generator) -> Ints:
     """Order rows so that the first n of them are a stratified sample, for every n.
 
     The order begins with two rows of each class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.splits import stratified_order
-    >>> y = np.repeat([0, 1, 2], [100, 50, 2])
-    >>> order = stratified_order(y, np.random.default_rng(0))
-    >>> np.bincount(y[order[:36]])
-    array([22, 12,  2])
     """
     shuffled = random.permutation(len(y))
     grouped = shuffled[np.argsort(y[shuffled], kind="stable")]
@@ -92,15 +75,7 @@ def row_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None
 
 
 def folds_among(rows: Ints, cv: object, y: Array, groups: ArrayLike | None) -> object:
-    """Return a splitter's folds of all rows as folds among some of them; a number as it is.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.splits import folds_among
-    >>> folds_among([0, 2, 3], [([0, 1], [2, 3])], np.array([0, -1, 1, 2]), None)
-    [(array([0]), array([1, 2]))]
-    """
+    """Return a splitter's folds of all rows as folds among some of them; a number as it is."""
     if is_count(cv):
         return cv
     place = np.full(len(y), -1)
@@ -112,16 +87,7 @@ def folds_among(rows: Ints, cv: object, y: Array, groups: ArrayLike | None) -> o
 
 
 def class_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None) -> Folds:
-    """Return folds that hold out whole classes; those that share a group stay together.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.splits import class_folds
-    >>> y = np.repeat(np.arange(4), 3)
-    >>> [np.unique(y[test]).tolist() for _, test in class_folds(y, 2, None, 0)]
-    [[1, 2], [0, 3]]
-    """
+    """Return folds that hold out whole classes; those that share a group stay together."""
     most = (int(y.max()) + 1) // 2
     if not is_count(cv) or cv < 2 or most < 2:
         raise ValueError(

@@ -66,14 +66,7 @@ _ENOUGH_VOTES = 1000
 
 
 class Training(NamedTuple):
-    """What a method learns from.
-
-    Attributes
-    ----------
-    X : array of shape (n_rows, n_features)
-    y : array of shape (n_rows,), Triplets or Pairs
-    groups : array of shape (n_rows,) or None
-    """
+    """What a method learns from."""
 
     X: Floats
     y: Array | Triplets | Pairs
@@ -86,9 +79,7 @@ class Features:
 
     Attributes
     ----------
-    rows : array-like or frame of n_rows
-    transformer : estimator
-        Unfitted: it is fitted to what methods learn from.
+    transformer: Unfitted: it is fitted to what methods learn from.
     """
 
     rows: ArrayLike
@@ -110,22 +101,14 @@ class ComparisonTask(ABC):
 
     Attributes
     ----------
-    supervision : {"labels", "numbers", "triplets", "pairs"}
-    X : array of shape (n_rows, n_features)
-    folds : list of (array of int, array of int)
-        What is learned from and what is tested: rows, triplets or pairs.
-    kinds : array of int
-        Class codes of these, which samples are stratified by.
-    overlap : OverlappingJudgements or None
-        Which judgements share rows.
-    unseen : array of shape (n_rows,) or None
-        The class of each row, if methods are tested on classes that they did not learn from.
-    groups : array of shape (n_rows,) or None
-        The group of each row.
-    note : str
-        What a reader of the results must know about the data.
-    features : Features or None
-        What `X` is made of, if that is fitted to the training rows of each fold.
+    folds: What is learned from and what is tested: rows, triplets or pairs.
+    kinds: Class codes of these, which samples are stratified by.
+    overlap: Which judgements share rows.
+    unseen: shape (n_rows,). The class of each row, if methods are tested on classes that
+        they did not learn from.
+    groups: shape (n_rows,). The group of each row.
+    note: What a reader of the results must know about the data.
+    features: What `X` is made of, if that is fitted to the training rows of each fold.
     """
 
     supervision: str

@@ -26,20 +26,8 @@ def rows_within(seconds: float, times: dict[int, float], n_rows: int, *, repeate
 
     Parameters
     ----------
-    seconds : float
-    times : dict of int to float
-        Seconds of fits that ran, by their number of rows.
-    n_rows : int
-    repeated : int, default=1
-        Number of fits.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.time_limit import rows_within
-    >>> rows_within(13.0, {1000: 1.0}, 20000), rows_within(13.0, {1000: 1.0}, 2000)
-    (4641, 2000)
-    >>> rows_within(13.0, {250: 0.25, 1000: 1.0}, 20000)
-    10000
+    times: Seconds of fits that ran, by their number of rows.
+    repeated: Number of fits.
     """
     largest = max(times)
     exponent, before = _EXPONENT, [n for n in times if 2 * n <= largest]
@@ -62,11 +50,8 @@ def affordable_rows(
 
     Parameters
     ----------
-    run : callable
-        Runs all methods on one fold of so many rows; returns the seconds that it took.
-    n_rows, n_folds : int
-    left : callable
-        Returns the seconds that are left.
+    run: Runs all methods on one fold of so many rows; returns the seconds that it took.
+    left: Returns the seconds that are left.
     """
     n, times = min(_FIRST_ROWS, n_rows), {}
     while n < n_rows:

@@ -153,23 +153,13 @@ def categorise(
 
     Parameters
     ----------
-    rise : float
-        How much better the measure was when tried.
-    probability, harm : float
-        That the change makes a practical difference for the better, and for the worse.
-    harm_of_unseen : float, default=0.0
-        The same for searches for documents that were not learned from, which must not lose.
-    open_ended : bool, default=False
-        Whether the data allow a difference that matters, on either side: a change that is not
-        better is then not known to be the same.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.verdict import categorise
-    >>> categorise(0.1, 0.97), categorise(0.1, 0.6), categorise(-0.1, 0.0, 0.97)
-    ('clearly better', 'too few rows to tell', 'worse')
-    >>> categorise(0.1, 0.97, harm_of_unseen=0.8)
-    'too few rows to tell'
+    rise: How much better the measure was when tried.
+    probability, harm: That the change makes a practical difference for the better, and for
+        the worse.
+    harm_of_unseen: The same for searches for documents that were not learned from, which
+        must not lose.
+    open_ended: Whether the data allow a difference that matters, on either side: a change
+        that is not better is then not known to be the same.
     """
     same = Category.CANNOT_TELL if open_ended else Category.SAME
     if rise <= 0:
@@ -203,12 +193,9 @@ class Gain:
 
     Attributes
     ----------
-    gain : float
-        Expected gain; usually smaller than the observed one.
-    low, high : float
-        90 % interval.
-    probability : float
-        Probability that the gain makes a practical difference.
+    gain: Expected gain; usually smaller than the observed one.
+    low, high: 90 % interval.
+    probability: Probability that the gain makes a practical difference.
     """
 
     gain: float
@@ -222,14 +209,7 @@ class Gain:
 
 
 def smallest_gain(loss: float) -> float:
-    """Return the smallest gain over a loss that makes a practical difference.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.verdict import smallest_gain
-    >>> smallest_gain(0.2), smallest_gain(0.02)
-    (0.005, 0.001)
-    """
+    """Return the smallest gain over a loss that makes a practical difference."""
     return min(SMALLEST_GAIN, SMALLEST_RELATIVE_GAIN * loss)
 
 
@@ -239,11 +219,8 @@ class Observed:
 
     Attributes
     ----------
-    gain : float
-    variance : float
-        Of the gain.
-    n : int
-        Number of rows or groups that it comes from.
+    variance: Of the gain.
+    n: Number of rows or groups that it comes from.
     """
 
     gain: float
@@ -280,27 +257,11 @@ def expected_gains(
 
     Parameters
     ----------
-    observed : sequence of Observed
-        For each method, how much smaller its loss was than that of the reference.
-    loss : float
-        Mean loss of the reference.
-    spreads : sequence of float
-        Values of tau if there is something to gain, all with the same probability.
-    prior_mean : float, default=0.5
-        Mean of theta in units of tau l. It is 0 if neither side is expected to be better.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.comparison.verdict import expected_gains, observe_rows
-    >>> better = observe_rows(np.repeat([1.0, -1.0, 0.0], [12, 2, 86]), 1.25)
-    >>> alone = expected_gains([better], 0.2, (0.15, 0.3, 0.6))[0]
-    >>> round(alone.gain, 3), round(alone.probability, 2)
-    (0.075, 0.96)
-    >>> same = observe_rows(np.repeat([1.0, -1.0, 0.0], [5, 4, 91]), 1.25)
-    >>> beside = expected_gains([better] + 9 * [same], 0.2, (0.15, 0.3, 0.6))[0]
-    >>> round(beside.gain, 3), round(beside.probability, 2)
-    (0.042, 0.73)
+    observed: For each method, how much smaller its loss was than that of the reference.
+    loss: Mean loss of the reference.
+    spreads: Values of tau if there is something to gain, all with the same probability.
+    prior_mean: Mean of theta in units of tau l. It is 0 if neither side is expected to be
+        better.
     """
     g = np.array([each.gain for each in observed])
     v = np.array([each.variance for each in observed])

@@ -54,23 +54,9 @@ def verdict_text(
 
     Parameters
     ----------
-    category : Category
-    measure : Measure
-    gain : Gain
-        Of the method over the reference.
-    reference, method : (str, str)
-        Names and figures.
-    guess : str, optional
-        What the method is no better than.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.verdict import Category, Gain
-    >>> from nearfar.comparison.verdict_wording import verdict_text
-    >>> from nearfar.measures.registry import ERROR
-    >>> names = {"reference": ("cosine", "9.0 %"), "method": ("LDA", "8.8 %")}
-    >>> verdict_text(Category.NOTHING, ERROR, Gain(0.001, -0.01, 0.012, 0.2), **names)
-    'No other method was tried: error 9.0 % with cosine distance.'
+    gain: Of the method over the reference.
+    reference, method: Names and figures.
+    guess: What the method is no better than.
     """
     baseline, before = described(reference[0]), reference[1]
     (name, after), label = method, measure.label
@@ -92,41 +78,19 @@ def verdict_text(
 
 
 def described(name: str) -> str:
-    """Return a phrase for one of the baselines, and the name of another method.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.verdict_wording import described
-    >>> described("Euclidean (unscaled)"), described("LDA")
-    ('Euclidean distance on unscaled rows', 'LDA')
-    """
+    """Return a phrase for one of the baselines, and the name of another method."""
     return _BASELINES.get(name, name)
 
 
 def probability_text(probability: float) -> str:
-    """Return a probability in percent.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.verdict_wording import probability_text
-    >>> probability_text(0.871), probability_text(0.999), probability_text(0.002)
-    ('87 %', 'over 99 %', 'under 1 %')
-    """
+    """Return a probability in percent."""
     if probability < 1 - _ALMOST_SURE:
         return "under 1 %"
     return "over 99 %" if probability > _ALMOST_SURE else f"{100 * probability:.0f} %"
 
 
 def use_in_words(measure: Measure, n_neighbors: int | str) -> str:
-    """Return what methods that are better by a measure are good for.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.verdict_wording import use_in_words
-    >>> from nearfar.measures.registry import ERROR
-    >>> use_in_words(ERROR, 3)
-    'classification with 3 neighbours'
-    """
+    """Return what methods that are better by a measure are good for."""
     votes = "1 neighbour" if n_neighbors == 1 else f"{n_neighbors} neighbours"
     if n_neighbors == "auto":
         return measure.use.removesuffix(" with {neighbours}")
@@ -134,28 +98,13 @@ def use_in_words(measure: Measure, n_neighbors: int | str) -> str:
 
 
 def sampled_text(n_rows: int, of: int, unit: str) -> str:
-    """Say that a sample was compared.
-
-    Examples
-    --------
-    >>> from nearfar.comparison.verdict_wording import sampled_text
-    >>> sampled_text(800, 20000, "rows")
-    'There was time for 800 of 20000 rows, the same for all methods; increase budget for more.'
-    """
+    """Say that a sample was compared."""
     remedy = f"increase {option('budget')} for more"
     return f"There was time for {n_rows} of {of} {unit}, the same for all methods; {remedy}."
 
 
 def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -> str:
-    """Name the classes that a method hardly ever finds.
-
-    Examples
-    --------
-    >>> from nearfar.measures.judgements import ClassError
-    >>> from nearfar.comparison.verdict_wording import hardly_found_text
-    >>> hardly_found_text("LDA", [ClassError("tin", 30, 1.0), ClassError("gold", 12, 0.0)], 7)
-    'LDA hardly ever finds 2 of 7 classes: tin (1 of 30 rows found), gold (0 of 12 rows found).'
-    """
+    """Name the classes that a method hardly ever finds."""
     names = [f"{c.name} ({c.n_found:.0f} of {c.n_rows} rows found)" for c in lost[:_MOST_CLASSES]]
     more = f" and {len(lost) - _MOST_CLASSES} more" if len(lost) > _MOST_CLASSES else ""
     return (
@@ -181,26 +130,16 @@ def search_headline(
 
     Parameters
     ----------
-    category : Category
-    name : str
-        Name of the adapter.
-    figures : str
-        The measure before and after.
-    gain : Gain
-    harm : float
-        Probability that untouched vectors are better.
-    alone : bool, default=True
-        Whether no other adapter was tried.
-    unseen : bool, default=True
-        Whether it did not learn from these queries.
-    lowered : bool, default=False
-        Whether it is better on the whole, but worse for documents that it has not learned from.
-    old : str, default="untouched"
-        What it is compared with.
-    cases : str, default="searches"
-        What was tested.
-    write_gain : callable, optional
-        Writes a gain and its interval.
+    name: Name of the adapter.
+    figures: The measure before and after.
+    harm: Probability that untouched vectors are better.
+    alone: Whether no other adapter was tried.
+    unseen: Whether it did not learn from these queries.
+    lowered: Whether it is better on the whole, but worse for documents that it has not
+        learned from.
+    old: What it is compared with.
+    cases: What was tested.
+    write_gain: Writes a gain and its interval.
     """
     if category is Category.NOTHING:
         return f"Nothing to compare: {figures} with untouched vectors."

@@ -26,15 +26,10 @@ class OpenMLTable:
 
     Attributes
     ----------
-    data_id : int
-    shape : (int, int)
-        Shape of X, without the rows that are dropped.
-    classes : tuple of str
-        Label c is spelled `classes[c]` in the target.
-    drop_missing : bool
-        Whether to drop rows with missing values.
-    n_train : int, optional
-        The first `n_train` rows are the usual training set.
+    shape: Shape of X, without the rows that are dropped.
+    classes: Label c is spelled `classes[c]` in the target.
+    drop_missing: Whether to drop rows with missing values.
+    n_train: The first `n_train` rows are the usual training set.
     """
 
     data_id: int

@@ -29,21 +29,9 @@ class LinearMap:
 
     Attributes
     ----------
-    L : array of shape (n_components, n_features)
-    b : array of shape (n_components,)
-    unit_rows : bool
-        Whether rows are divided by their length first.
-    feature_names : tuple of str or None
-    maps : sequence of LeafMap, PieceMap or None
-        What L is applied to: the features of these maps of u, side by side; None stands for u
-        itself. Empty if L is applied to u.
-
-    Examples
-    --------
-    >>> from nearfar import Metric
-    >>> metric = Metric([[1.0, 0.0], [0.0, 2.0]], unit_rows=True)
-    >>> metric.linear_map.b, metric.linear_map.unit_rows
-    (array([0., 0.]), True)
+    unit_rows: Whether rows are divided by their length first.
+    maps: What L is applied to: the features of these maps of u, side by side; None stands
+        for u itself. Empty if L is applied to u.
     """
 
     L: Matrix
@@ -65,15 +53,7 @@ class LinearMap:
 
     @classmethod
     def of_function(cls, transform: Callable[[Floats], ArrayLike], n_features: int) -> LinearMap:
-        """Find the map that a function of rows computes; raise ValueError if it is not linear.
-
-        Examples
-        --------
-        >>> from nearfar.deploy.linear_map import LinearMap
-        >>> LinearMap.of_function(lambda X: 3 * X + 1, 2).L
-        array([[3., 0.],
-               [0., 3.]])
-        """
+        """Find the map that a function of rows computes; raise ValueError if it is not linear."""
         b = np.asarray(transform(np.zeros((1, n_features))), dtype=np.float64)[0]
         L = (np.asarray(transform(np.eye(n_features)), dtype=np.float64) - b).T
         rows = np.random.default_rng(0).standard_normal((_CHECKED_ROWS, n_features))
@@ -91,8 +71,7 @@ def linear_maps(model: Any) -> tuple[LinearMap, LinearMap]:
 
     Parameters
     ----------
-    model : Metric or adapter
-        With `linear_map`, or with `transform_queries`, `transform_documents` and
+    model: With `linear_map`, or with `transform_queries`, `transform_documents` and
         `n_features_in_`.
     """
     if hasattr(model, "transform_queries") and hasattr(model, "transform_documents"):

@@ -26,20 +26,9 @@ def mean_interval(
 
     Parameters
     ----------
-    mean : float
-    variance : float
-        Of the mean.
-    n : int
-        Number of independent values or groups, which counts if they are all the same.
-    grouped : bool, default=False
-        Whether the variance was estimated from `n` groups.
-
-    Examples
-    --------
-    >>> from nearfar.evidence.intervals import mean_interval
-    >>> low, high = mean_interval(0.1, 0.1 * 0.9 / 100, 100)
-    >>> round(low, 3), round(high, 3)
-    (0.061, 0.16)
+    variance: Of the mean.
+    n: Number of independent values or groups, which counts if they are all the same.
+    grouped: Whether the variance was estimated from `n` groups.
     """
     if n < (2 if grouped else 1):
         return 0.0, 1.0
@@ -57,14 +46,6 @@ def value_interval(values: Vector, noise: float = 1.0) -> tuple[float, float]:
     """Return the 90 % interval of the mean of values from 0 to 1.
 
     `noise` is the variance of the mean relative to that of independent values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.evidence.intervals import value_interval
-    >>> low, high = value_interval(np.repeat([1.0, 0.0], [10, 90]))
-    >>> round(low, 3), round(high, 3)
-    (0.061, 0.16)
     """
     n = len(values)
     if n == 0:
@@ -87,25 +68,12 @@ def ratio_interval(
 
     Parameters
     ----------
-    values : array of shape (n_values,)
-    unit : array of shape (n,)
-        What their mean is divided by the mean of: squared deviations from the mean, or ones.
-    ratio : float, optional
-        The ratio, if it is estimated otherwise.
-    rows : array of int of shape (n_values,), optional
-        Rows of the values; by default all n.
-    groups : array of int of shape (n,), optional
-        Rows of different groups are independent.
-    noise : float, default=1.0
-        Variance of the logarithm, relative to that of independent rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.evidence.intervals import ratio_interval
-    >>> low, high = ratio_interval(np.tile([0.1, 0.3], 50), np.ones(100))
-    >>> round(low, 3), round(high, 3)
-    (0.184, 0.217)
+    unit: shape (n,). What their mean is divided by the mean of: squared deviations from the
+        mean, or ones.
+    ratio: The ratio, if it is estimated otherwise.
+    rows: shape (n_values,). Rows of the values; by default all n.
+    groups: shape (n,). Rows of different groups are independent.
+    noise: Variance of the logarithm, relative to that of independent rows.
     """
     n, mean = len(unit), float(values.mean()) if len(values) else 0.0
     every = np.arange(n)
@@ -127,21 +95,7 @@ def group_variance(residuals: Vector, groups: ArrayLike) -> tuple[float, int]:
 
     Parameters
     ----------
-    residuals : array of shape (n,)
-        Values less their mean.
-    groups : array-like of shape (n,)
-
-    Returns
-    -------
-    variance : float
-    n_groups : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.evidence.intervals import group_variance
-    >>> group_variance(np.array([1.0, 1.0, -1.0, -1.0]), ["a", "a", "b", "b"])
-    (1.0, 2)
+    residuals: shape (n,). Values less their mean.
     """
     place = np.unique(groups, return_inverse=True)[1]
     sums = np.bincount(place, residuals)
@@ -154,9 +108,7 @@ def fit_variance(values: Vector, fits: Ints | None) -> float:
 
     Parameters
     ----------
-    values : array of shape (n,)
-    fits : array of shape (n,) or None
-        Which fit each value comes from; None if there is only one.
+    fits: shape (n,). Which fit each value comes from; None if there is only one.
 
     Notes
     -----
@@ -167,16 +119,6 @@ def fit_variance(values: Vector, fits: Ints | None) -> float:
     References
     ----------
     .. [1] S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components", 1992.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.evidence.intervals import fit_variance
-    >>> fits = np.repeat([0, 1], 4)
-    >>> fit_variance(np.tile([0.1, 0.3], 4), fits)
-    0.0
-    >>> round(fit_variance(np.array([0.1, 0.3, 0.1, 0.3, 0.5, 0.7, 0.5, 0.7]), fits), 3)
-    0.115
     """
     code = np.zeros(len(values), dtype=np.intp)
     if fits is not None:

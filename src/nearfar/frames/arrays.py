@@ -30,12 +30,8 @@ class ArrayReader(TableReader):
 
     Parameters
     ----------
-    path : Path
-    choice : ColumnChoice
-    _ : Path or None
-        Arrays need no folder for temporary files.
-    load : callable, optional
-        Returns the array; by default it is that of an .npy file, mapped to memory.
+    _: Arrays need no folder for temporary files.
+    load: Returns the array; by default it is that of an .npy file, mapped to memory.
     """
 
     others = pl.Schema()

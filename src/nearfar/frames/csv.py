@@ -247,14 +247,7 @@ def _numbers(frame: pl.DataFrame, names: Sequence[str]) -> Matrix:
 
 
 def end_of_records(block: bytes) -> int:
-    r"""Return where the last whole record ends: after a newline with an even number of quotes.
-
-    Examples
-    --------
-    >>> from nearfar.frames.csv import end_of_records
-    >>> end_of_records(b'1,2\n3,"four\n'), end_of_records(b'1,2\n3,"four\n"\n')
-    (4, 14)
-    """
+    r"""Return where the last whole record ends: after a newline with an even number of quotes."""
     end, quotes = len(block), block.count(b'"')
     while end > 0:
         start = block.rfind(b"\n", 0, end) + 1

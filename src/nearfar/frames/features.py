@@ -45,11 +45,9 @@ class ColumnRules:
 
     Attributes
     ----------
-    drop, numeric, categorical, text : sequence of str, or None
-        Columns to leave out, and columns that are numbers, categories or free text; several names
-        may be in one text, separated by commas.
-    impute : bool
-        Whether missing values are filled in; otherwise they are errors.
+    drop, numeric, categorical, text: Columns to leave out, and columns that are numbers,
+        categories or free text; several names may be in one text, separated by commas.
+    impute: Whether missing values are filled in; otherwise they are errors.
     """
 
     drop: Sequence[str] | None = None
@@ -70,16 +68,10 @@ class Prepared:
 
     Attributes
     ----------
-    X : array of shape (n_rows, n_features)
-    others : polars.DataFrame
-        The other columns that were asked for.
-    feature_names : tuple of str
-    columns : Columns or None
-        The recipe; None if the features are columns of numbers.
-    places : array of shape (n_rows,) or None
-        Number of each row in the file, if some were left out.
-    cells : polars.DataFrame or None
-        What the recipe was learned from, if it was.
+    others: The other columns that were asked for.
+    columns: The recipe; None if the features are columns of numbers.
+    places: shape (n_rows,). Number of each row in the file, if some were left out.
+    cells: What the recipe was learned from, if it was.
     """
 
     X: Floats
@@ -103,16 +95,11 @@ def prepare(
 
     Parameters
     ----------
-    path : Path or Frame
-    others : tuple of str
-        Columns that are not features.
-    rules : ColumnRules
-    metric : Metric, optional
-        The metric whose features are wanted. Without one, the recipe is learned from the table.
-    label : str, optional
-        The column of labels, if rows without a label are to be left out.
-    shown : str, optional
-        The one of `others` that may be a feature, too, if the rules say so.
+    others: Columns that are not features.
+    metric: The metric whose features are wanted. Without one, the recipe is learned from
+        the table.
+    label: The column of labels, if rows without a label are to be left out.
+    shown: The one of `others` that may be a feature, too, if the rules say so.
     """
     names = column_names(path)
     drop = named_columns(rules.drop, names)
@@ -280,10 +267,7 @@ def _vector_columns(path: Source, names: Sequence[str]) -> list[str]:
 
 
 def _read_vectors(path: Source, name: str, labelled: pl.Series | None) -> pl.Series:
-    """Read lists of one length into one array, without rows that have no label.
-
-    Missing lists are nan. Lists of several lengths are returned as they are.
-    """
+    """Read lists of one length into one array, without rows that have no label."""
     choice = _unchanged(path, [name])
     with open_table(path, choice) as table:
         X, n_rows, n_read = None, 0, 0

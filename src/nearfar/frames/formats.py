@@ -65,11 +65,8 @@ def open_table(
 
     Parameters
     ----------
-    path : Path or Frame
-    choice : ColumnChoice
-    scratch : Path, optional
-        Folder for temporary files, to read in bounded memory. By default everything is read at
-        once.
+    scratch: Folder for temporary files, to read in bounded memory. By default everything is
+        read at once.
     """
     kind = kind_of(path)
     if kind not in FORMATS:
@@ -96,15 +93,7 @@ def unsupported(path: Source) -> TableError:
 
 
 def kind_of(path: Source) -> str:
-    """Return the format that a file's name says, in lower case; frames are as Arrow files.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from nearfar.frames.formats import kind_of
-    >>> kind_of(Path("sales.2024.CSV.gz")), kind_of(Path("x.npy"))
-    ('.csv.gz', '.npy')
-    """
+    """Return the format that a file's name says, in lower case; frames are as Arrow files."""
     if isinstance(path, Frame):
         return ".arrow"
     name = path.name.lower()
@@ -112,29 +101,14 @@ def kind_of(path: Source) -> str:
 
 
 def stem_of(path: Source) -> str:
-    """Return a file's name without its format.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from nearfar.frames.formats import stem_of
-    >>> stem_of(Path("data/sales.2024.CSV.gz")), stem_of(Path("iris"))
-    ('sales.2024', 'iris')
-    """
+    """Return a file's name without its format."""
     if isinstance(path, Frame):
         return path.name
     return path.name[: len(path.name) - len(kind_of(path))]
 
 
 def kind_of_content(first: bytes) -> str:
-    """Return the format that the first bytes of a file tell; anything else is .csv.
-
-    Examples
-    --------
-    >>> from nearfar.frames.formats import kind_of_content
-    >>> kind_of_content(b"PAR1..."), kind_of_content(b"a,b")
-    ('.parquet', '.csv')
-    """
+    """Return the format that the first bytes of a file tell; anything else is .csv."""
     return next((e for e, each in FORMATS.items() if re.match(each.start, first, re.S)), ".csv")
 
 
@@ -217,14 +191,7 @@ def check_output(
 
 
 def shown_name(source: str) -> str:
-    """Return what the user wrote for a source.
-
-    Examples
-    --------
-    >>> from nearfar.frames.formats import shown_name
-    >>> shown_name("table.csv"), shown_name("/tmp/nearfar-stdin-7x/stdin.csv")
-    ('table.csv', '-')
-    """
+    """Return what the user wrote for a source."""
     return STREAM if Path(source).parent.name.startswith(STDIN_FOLDER) else source
 
 
@@ -233,12 +200,9 @@ class RecipeReader(TableReader):
 
     Parameters
     ----------
-    source : TableReader
-        Reads the columns unchanged.
-    columns : Columns
-        The recipe.
-    others : sequence of str
-        Other columns that are wanted.
+    source: Reads the columns unchanged.
+    columns: The recipe.
+    others: Other columns that are wanted.
     """
 
     def __init__(self, source: TableReader, columns: Columns, others: Sequence[str]) -> None:

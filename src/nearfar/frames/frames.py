@@ -60,11 +60,8 @@ class Frame:
 
     Attributes
     ----------
-    name : str
-        What messages call it.
-    table : polars.DataFrame
-    declared : tuple of str
-        Columns that pandas declares categories.
+    name: What messages call it.
+    declared: Columns that pandas declares categories.
     """
 
     name: str
@@ -104,9 +101,7 @@ class Frame:
 
         Parameters
         ----------
-        role : str
-            What the column is, and its name if the array has none.
-        value : str, array or None
+        role: What the column is, and its name if the array has none.
         """
         if value is None or isinstance(value, str):
             return self, value

@@ -31,14 +31,7 @@ _SIMILAR |= dict.fromkeys(["false", "0", "-1", "no", "dissimilar", "different"],
 
 
 def judgements_in(columns: Sequence[str]) -> str:
-    """Return "triplets" or "pairs" if a table with these columns has them, else nothing.
-
-    Examples
-    --------
-    >>> from nearfar.frames.judgements import judgements_in
-    >>> judgements_in(["anchor", "near", "far", "person"]), judgements_in(["a", "b", "c"])
-    ('triplets', '')
-    """
+    """Return "triplets" or "pairs" if a table with these columns has them, else nothing."""
     if set(_TRIPLET) <= set(columns):
         return "triplets"
     pairs = {*_PAIR} <= set(columns) <= {*_PAIR, *SAME, "weight", _PERSON}
@@ -57,13 +50,9 @@ def check_vectors(
 
     Parameters
     ----------
-    source : str, Path or Frame
-        The rows.
-    judgements : path, DataFrame, Triplets, Pairs or None
-    kind : {"triplets", "pairs"}
-        What they are.
-    left_out, drop : sequence of str, optional
-        Columns that are not features.
+    source: The rows.
+    kind: What they are.
+    left_out, drop: Columns that are not features.
     """
     path = Path(source) if isinstance(source, str) else source
     is_table = kind_of(path) in TABLES and (isinstance(path, Frame) or path.is_file())

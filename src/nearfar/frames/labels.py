@@ -19,15 +19,7 @@ _WORDS_SHOWN = 5
 
 
 def has_label(labels: pl.Series) -> pl.Series:
-    """Return which rows have a label.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> from nearfar.frames.labels import has_label
-    >>> has_label(pl.Series(["owl", " ? ", None, "Unknown", "none"])).to_list()
-    [True, False, False, False, True]
-    """
+    """Return which rows have a label."""
     labelled = labels.is_not_null()
     if labels.dtype.is_float():
         return labelled & labels.is_not_nan().fill_null(value=False)

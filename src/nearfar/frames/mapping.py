@@ -57,12 +57,9 @@ class RowMap:
 
     Attributes
     ----------
-    reader : Metric
-        Whose features are read; it need not be what maps them.
-    transform : callable
-        Maps features.
-    n_components : int
-        Number of coordinates after the map.
+    reader: Whose features are read; it need not be what maps them.
+    transform: Maps features.
+    n_components: Number of coordinates after the map.
     """
 
     reader: Metric
@@ -91,12 +88,8 @@ class RowMap:
 
         Parameters
         ----------
-        transform : callable
-        n_features : int
-            Length of the vectors.
-        source : Path
-        vector : str, optional
-            Column of vectors, if several have lists.
+        n_features: Length of the vectors.
+        vector: Column of vectors, if several have lists.
         """
         width = transform(np.zeros((1, n_features))).shape[1]
         reader = Metric.identity(n_features)
@@ -131,21 +124,17 @@ def transform_file(
 
     Parameters
     ----------
-    model : Metric or RowMap
-        With feature names, these columns are mapped; otherwise all but `keep` and `drop`.
-    source : Path
-        Table or 2-d array (.npy; .npz: its array X, or its only one).
-    target : Path
-        Table or array of the coordinates, in one of the formats `WRITTEN`. An existing file is
-        replaced only once the new one is complete.
-    keep : sequence of str
-        Columns to copy before the coordinates. Those of a .csv or .tsv stay the text they are.
-    drop : sequence of str
-        Columns to leave out.
-    as_vector : bool, default=False
-        Whether to write one column of lists.
-    progress : callable, optional
-        Called with the number of rows done and their total, an estimate for .csv and .tsv.
+    model: With feature names, these columns are mapped; otherwise all but `keep` and
+        `drop`.
+    source: Table or 2-d array (.npy; .npz: its array X, or its only one).
+    target: Table or array of the coordinates, in one of the formats `WRITTEN`. An existing
+        file is replaced only once the new one is complete.
+    keep: Columns to copy before the coordinates. Those of a .csv or .tsv stay the text they
+        are.
+    drop: Columns to leave out.
+    as_vector: Whether to write one column of lists.
+    progress: Called with the number of rows done and their total, an estimate for .csv and
+        .tsv.
 
     Returns
     -------
@@ -156,19 +145,6 @@ def transform_file(
     ------
     TableError
         If it cannot be done; the message says what to do.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from nearfar import Metric
-    >>> from nearfar.frames.mapping import transform_file
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     source, target = Path(folder) / "in.csv", Path(folder) / "out.csv"
-    ...     _ = source.write_text("id,x\na,1\nb,2\n")
-    ...     rows = transform_file(Metric([[3.0]]), source, target, keep=["id"])
-    ...     print(rows, target.read_text().split())
-    2 ['id,nearfar_0', 'a,3.0', 'b,6.0']
     """
     is_table = kind_of(source) in TABLES and source.is_file()
     table_columns = column_names(source) if (keep or drop) and is_table else []

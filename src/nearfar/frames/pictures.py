@@ -24,10 +24,8 @@ def picture_path(base: Path, name: str) -> Path:
 
     Parameters
     ----------
-    base : Path
-        The folder, resolved.
-    name : str
-        Path from there; links are followed before it is checked.
+    base: The folder, resolved.
+    name: Path from there; links are followed before it is checked.
     """
     path = (base / name).resolve()
     if not path.is_relative_to(base):
@@ -40,13 +38,7 @@ def picture_path(base: Path, name: str) -> Path:
 
 
 def pictures_named(folder: Path, names: Sequence[str]) -> list[Path]:
-    """Return the pictures of a folder with these names, with or without the ending of the file.
-
-    Parameters
-    ----------
-    folder : Path
-    names : sequence of str
-    """
+    """Return the pictures of a folder with these names, with or without the ending of the file."""
     if not folder.is_dir():
         raise TableError(f"There is no folder {folder}.")
     base = folder.resolve()

@@ -58,23 +58,12 @@ class ColumnChoice:
 
     Attributes
     ----------
-    others : tuple of str
-        Columns to read unchanged: labels, names, texts, columns to copy.
-    drop : tuple of str
-        Columns to leave out.
-    metric : Metric or None
-        The metric whose features are wanted. Without feature names, and without a metric, all
-        columns but `others` and `drop` are features.
-    width : int
-        Number of features that the columns in `others` become later, if they do; then none are
-        features as they are.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from nearfar.frames.reader import ColumnChoice
-    >>> ColumnChoice(others=("label",), drop=("id",)).features(Path("x.csv"), ["id", "a", "label"])
-    ('a',)
+    others: Columns to read unchanged: labels, names, texts, columns to copy.
+    drop: Columns to leave out.
+    metric: The metric whose features are wanted. Without feature names, and without a
+        metric, all columns but `others` and `drop` are features.
+    width: Number of features that the columns in `others` become later, if they do; then
+        none are features as they are.
     """
 
     others: tuple[str, ...] = ()
@@ -156,11 +145,8 @@ class Batch:
 
     Attributes
     ----------
-    X : array of shape (n_rows, n_features)
-    others : polars.DataFrame
-        The other columns that were asked for.
-    total : int
-        Number of rows in the whole table; an estimate for text files.
+    others: The other columns that were asked for.
+    total: Number of rows in the whole table; an estimate for text files.
     """
 
     X: Floats
@@ -208,15 +194,10 @@ class TableReader(ABC):
 
     Attributes
     ----------
-    path : Path
-    features : tuple of str
-        Names of the features; their numbers in arrays.
-    others : polars.Schema
-        Names and types of the other columns.
-    dtype : dtype
-        float32 if all features are, otherwise float64.
-    needed : bool
-        Whether a metric needs the features, so that none can be left out.
+    features: Names of the features; their numbers in arrays.
+    others: Names and types of the other columns.
+    dtype: float32 if all features are, otherwise float64.
+    needed: Whether a metric needs the features, so that none can be left out.
     """
 
     path: Source
@@ -306,9 +287,7 @@ class TableWriter(ABC):
 
     Parameters
     ----------
-    path : Path
-    schema : polars.Schema
-        Names and types of the columns.
+    schema: Names and types of the columns.
     """
 
     @abstractmethod
@@ -333,20 +312,14 @@ class TableFormat:
 
     Attributes
     ----------
-    ending : str
-        Ending of file names, in lower case.
-    read : callable
-        Opens a file: takes its path, a `ColumnChoice`, and a folder for temporary files or None,
-        which means that memory need not be bounded.
-    write : callable, optional
-        Creates a `TableWriter` from a path and a schema.
-    start : bytes
-        Regular expression for how files begin, to recognise the format of stdin.
-    is_array : bool
-        Whether files have one array without named columns. Writers of arrays get one column of
-        lists.
-    has_lists : bool
-        Whether files can have columns of lists.
+    ending: Ending of file names, in lower case.
+    read: Opens a file: takes its path, a `ColumnChoice`, and a folder for temporary files
+        or None, which means that memory need not be bounded.
+    write: Creates a `TableWriter` from a path and a schema.
+    start: Regular expression for how files begin, to recognise the format of stdin.
+    is_array: Whether files have one array without named columns. Writers of arrays get one
+        column of lists.
+    has_lists: Whether files can have columns of lists.
     """
 
     ending: str
@@ -390,14 +363,7 @@ def first_line(error: BaseException) -> str:
 
 
 def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
-    """Return names, separated by commas; the first ones if there are many.
-
-    Examples
-    --------
-    >>> from nearfar.frames.reader import listed
-    >>> listed(["a", "b"])
-    'a, b'
-    """
+    """Return names, separated by commas; the first ones if there are many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(named, names[:most])) + more
 
@@ -408,14 +374,7 @@ def columns_named(names: Sequence[str]) -> str:
 
 
 def named_columns(given: Iterable[str] | None, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that an option names; several may be separated by commas.
-
-    Examples
-    --------
-    >>> from nearfar.frames.reader import named_columns
-    >>> named_columns(["a,b", "x, y"], ["a", "b", "x, y"])
-    ('a', 'b', 'x, y')
-    """
+    """Return the columns that an option names; several may be separated by commas."""
     names: list[str] = []
     for text in [given] if isinstance(given, str) else given or ():
         names += [text] if text in columns else [part.strip() for part in text.split(",")]
@@ -441,14 +400,6 @@ def first_row_hint(columns: Sequence[str]) -> str:
     """Return what to do if names of columns look like a row of values; "" if they do not.
 
     Names may be numbers, but then those are in order and all different: years, wavelengths.
-
-    Examples
-    --------
-    >>> from nearfar.frames.reader import first_row_hint
-    >>> first_row_hint(["5.1", "3.5", "setosa"])
-    ' Its first line looks like a row; write a line with the names of the columns above it.'
-    >>> first_row_hint(["sample", "400.5", "401", "401.5"])
-    ''
     """
     numbers = [float(name) for name in columns if _NUMBER.fullmatch(name)]
     is_decimal = any("." in name and _NUMBER.fullmatch(name) for name in columns)

@@ -204,9 +204,7 @@ def as_source(source: object, name: str | None = None) -> str | Path | Frame | A
 
     Parameters
     ----------
-    source : path, str, DataFrame or array
-    name : str, optional
-        What to call a DataFrame.
+    name: What to call a DataFrame.
     """
     if isinstance(source, str | Frame):
         return source
@@ -252,27 +250,19 @@ def read_rows(
 
     Parameters
     ----------
-    source : str, Path or Frame
-        Path of a table or an array, or a dataset's name.
-    label, ids, group, text : str, optional
-        Columns with labels, names, groups and texts of the rows. In an .npz file `label` is an
-        array ("y" by default), for an .npy file it is the path of another; `group` likewise.
-    image, pictures : str, Path, optional
-        Column with paths of pictures, and their folder; as for `read_table`.
-    drop : sequence of str, optional
-        Columns to leave out.
-    rules : ColumnRules, optional
-        What else is said about columns; instead of `drop`.
-    metric : Metric, optional
-        The metric whose features are wanted, by name if it has feature names.
-    labelled : bool
-        Whether a table must have labels.
-    numeric : bool, optional
-        Whether labels are numbers, not classes; as for `read_table`.
-    complete : bool
-        Whether every row must have its label; otherwise labels that are missing are empty text.
-    skip_unlabelled : bool
-        Whether rows of a table without a label are left out, with a note.
+    source: Path of a table or an array, or a dataset's name.
+    label, ids, group, text: Columns with labels, names, groups and texts of the rows. In an
+        .npz file `label` is an array ("y" by default), for an .npy file it is the path of
+        another; `group` likewise.
+    image, pictures: Column with paths of pictures, and their folder; as for `read_table`.
+    drop: Columns to leave out.
+    rules: What else is said about columns; instead of `drop`.
+    metric: The metric whose features are wanted, by name if it has feature names.
+    labelled: Whether a table must have labels.
+    numeric: Whether labels are numbers, not classes; as for `read_table`.
+    complete: Whether every row must have its label; otherwise labels that are missing are
+        empty text.
+    skip_unlabelled: Whether rows of a table without a label are left out, with a note.
     """
     path = Path(source) if isinstance(source, str) else source
     rules = rules or ColumnRules(drop)
@@ -357,16 +347,11 @@ def read_labelled(
 
     Parameters
     ----------
-    source : str
-        Table, array or dataset.
-    numbers : bool, optional
-        Whether labels are numbers, not classes; as for `read_table`.
-    required : bool, default=True
-        Whether there must be labels.
-    skip_unlabelled : bool, default=True
-        Whether rows of a table without a label are left out, with a note.
-    label, ids, drop, metric
-        As for `read_rows`.
+    source: Table, array or dataset.
+    numbers: Whether labels are numbers, not classes; as for `read_table`.
+    required: Whether there must be labels.
+    skip_unlabelled: Whether rows of a table without a label are left out, with a note.
+    label, ids, drop, metric: As for `read_rows`.
     """
     table = read_rows(
         source,

@@ -26,14 +26,9 @@ class TypedReader(TableReader):
 
     Parameters
     ----------
-    path : Path or Frame
-    choice : ColumnChoice
-    names : sequence of str
-        Names of all columns.
-    types : callable
-        Returns the types of some columns.
-    parts : iterable of (polars.DataFrame, int)
-        Some rows at a time, and the number of rows in the whole table.
+    names: Names of all columns.
+    types: Returns the types of some columns.
+    parts: Some rows at a time, and the number of rows in the whole table.
     """
 
     def __init__(

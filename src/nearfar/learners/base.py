@@ -201,10 +201,7 @@ class MetricLearner(
         return kinds == ("numbers",) or ("numbers" in kinds and are_numbers(y))
 
     def _kinds_read(self) -> tuple[str, ...]:
-        """Return the kinds of supervision with which rows may be read in blocks.
-
-        Labels too, where triplets are accepted and the strategy draws them without reading rows.
-        """
+        """Return the kinds of supervision with which rows may be read in blocks."""
         drawn = getattr(self.constraints, "ignores_rows", False)
         kinds = self.reads_rows
         return (*kinds, "labels") if "triplets" in kinds and drawn else kinds
@@ -388,14 +385,7 @@ class MetricLearner(
 
 
 def known_learners() -> dict[str, type[MetricLearner]]:
-    """Return every learner of nearfar by the name of its class, in the order of their modules.
-
-    Examples
-    --------
-    >>> from nearfar.learners.base import known_learners
-    >>> known_learners()["BoostMetric"]
-    <class 'nearfar.learners.boosting.boostmetric.BoostMetric'>
-    """
+    """Return every learner of nearfar by the name of its class, in the order of their modules."""
     for family in _FAMILIES:
         import_module(f"nearfar.learners.{family}")
     learners: list[type[MetricLearner]] = []

@@ -62,14 +62,7 @@ def warn_of_row_numbers(learner: MetricLearner, X: Any, y: Any) -> None:
 
 
 def row_numbers(X: ArrayLike) -> int:
-    """Return how many different row numbers each row of X may be; 0 if it is none.
-
-    Examples
-    --------
-    >>> from nearfar.learners.explanations import row_numbers
-    >>> row_numbers([[0, 7], [3, 2]]), row_numbers([[0, 7], [3, 3]]), row_numbers([[0.5, 7]])
-    (2, 0, 0)
-    """
+    """Return how many different row numbers each row of X may be; 0 if it is none."""
     table = X if isinstance(X, np.ndarray) else np.asarray(X if isinstance(X, list) else 0)
     if table.ndim != 2 or table.dtype.kind not in "iu" or table.shape[1] not in (2, 3, 4):
         return 0
@@ -83,17 +76,7 @@ def failed_computation(error: Exception, X: ArrayLike) -> ValueError:
 
     Parameters
     ----------
-    error : LinAlgError or FloatingPointError
-    X : array-like
-        What the learner was given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.explanations import failed_computation
-    >>> error = np.linalg.LinAlgError("Singular matrix")
-    >>> print(failed_computation(error, np.eye(3)))
-    The fit failed: Singular matrix.
+    X: What the learner was given.
     """
     message = f"The fit failed: {str(error).rstrip('.') or type(error).__name__}."
     ratio = spread_of_sizes(X)

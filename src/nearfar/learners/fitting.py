@@ -106,17 +106,12 @@ class FitMethod:
 
     Attributes
     ----------
-    learner : MetricLearner
-        Its parameters, with the paper's values if it follows a paper, and its declarations.
-    build : callable
-        FitInput -> Problem.
-    scale : {"auto", "standard", "unit", "cosine"} or None
-    start : Metric or None
-        The metric that the fit starts from or adds to, if the user gave one.
-    scale_data : callable or None
-        Data -> the part of them that "auto" may look at; None for all.
-    span : RowSpan or None
-        Where rows are coordinates already, instead of features.
+    learner: Its parameters, with the paper's values if it follows a paper, and its
+        declarations.
+    build: FitInput -> Problem.
+    start: The metric that the fit starts from or adds to, if the user gave one.
+    scale_data: Data -> the part of them that "auto" may look at; None for all.
+    span: Where rows are coordinates already, instead of features.
     """
 
     learner: MetricLearner
@@ -149,20 +144,11 @@ def check(
 
     Parameters
     ----------
-    learner : MetricLearner
-    X : array-like of shape (n_samples, n_features), path, Dask array or Rows
-    y : array-like of shape (n_samples,), or constraints
-    groups : array-like of shape (n_samples,) or None
-    sample_weight : array-like of shape (n_samples,) or None
-        Rows of weight 0 are left out.
-    reset : bool, default=True
-        Whether the learner remembers the features.
-    min_samples : int, default=2
-        The fewest rows that labels, or a learner without y, may come with.
-    splits : bool, default=False
-        Whether data are held out of the fit, so that copies of rows must stay together.
-    ignores_y : bool, optional
-        Whether y does not matter; by default as the learner declares.
+    sample_weight: shape (n_samples,). Rows of weight 0 are left out.
+    reset: Whether the learner remembers the features.
+    min_samples: The fewest rows that labels, or a learner without y, may come with.
+    splits: Whether data are held out of the fit, so that copies of rows must stay together.
+    ignores_y: Whether y does not matter; by default as the learner declares.
     """
     check_rows_given(X, y)
     ignores_y = learner.ignores_y if ignores_y is None else ignores_y
@@ -218,10 +204,7 @@ def check(
 
 
 def _rows(X: object, kind: Kind, learner: MetricLearner) -> Rows | None:
-    """Return X as rows that are read in blocks; None if it is an array in memory.
-
-    A memory-mapped array is read whole for learners that read neither blocks nor a sample.
-    """
+    """Return X as rows that are read in blocks; None if it is an array in memory."""
     rows = None if type(X) is np.ndarray else as_rows(X)
     known = "labels" if kind == "nothing" else kind
     accepted = rows is not None and (known in learner._kinds_read() or _samples(learner, kind))

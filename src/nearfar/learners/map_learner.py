@@ -61,10 +61,7 @@ class MapLearner(MetricLearner):
     """Whether the learner may begin with several metrics and a gate."""
 
     def _in_units(self, data: FitInput) -> tuple[Any, float]:
-        """Return points with a mean variance of one, and the variance they were divided by.
-
-        Many points are converted to float32, in which sums over pairs are accurate enough.
-        """
+        """Return points with a mean variance of one, and the variance they were divided by."""
         Z, span = data.Z, data.scaler.span
         if len(Z) > EXACT_ROWS:
             Z = Z.astype(np.float32, copy=False)
@@ -78,10 +75,7 @@ class MapLearner(MetricLearner):
     def _first_map(
         self, Z: Points, data: FitInput, unit: float, n_components: int | None
     ) -> Matrix:
-        """Return where to begin: the last fit, or `init`.
-
-        What a word stands for has |M|_F = 1, or the share of that which `n_components` leave.
-        """
+        """Return where to begin: the last fit, or `init`."""
         start = self.init if data.warm is None else data.warm.metric
         if isinstance(start, Metric) and (len(start.parts) == 1 or not self.local_metrics):
             L = given_map(start, data, n_components)
@@ -134,13 +128,9 @@ def named_map(init: str, X: Points, data: FitInput, n_components: int | None) ->
 
     Parameters
     ----------
-    init : {"auto", "identity", "pca", "lda", "random"}
-    X : array or Rows of shape (n_samples, n_features)
-        The points that the map is for.
-    data : FitInput
-        Class labels, and what to draw at random from.
-    n_components : int or None
-        Rows of the map; None for as many as there are features that vary.
+    X: shape (n_samples, n_features). The points that the map is for.
+    data: Class labels, and what to draw at random from.
+    n_components: Rows of the map; None for as many as there are features that vary.
 
     Returns
     -------

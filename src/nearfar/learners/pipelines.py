@@ -22,17 +22,7 @@ Estimator = Any
 
 
 def learner_of(estimator: Estimator) -> MetricLearner:
-    """Return the learner that a pipeline ends in, or the learner itself.
-
-    Examples
-    --------
-    >>> from sklearn.decomposition import PCA
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from nearfar import RCA
-    >>> from nearfar.learners.pipelines import learner_of
-    >>> learner_of(make_pipeline(PCA(5), RCA()))
-    RCA()
-    """
+    """Return the learner that a pipeline ends in, or the learner itself."""
     last = last_step(estimator)
     if not isinstance(last, MetricLearner):
         what = "A pipeline must end in" if last is not estimator else "The learner must be"
@@ -60,29 +50,10 @@ def fit_pipeline(
 
     Parameters
     ----------
-    estimator : MetricLearner or Pipeline
-    X : array-like of shape (n_samples, n_features)
-        Whatever the first step takes.
-    y : array-like, Pairs, Triplets or Chunklets
-        What the learner learns from.
-    labels : array of shape (n_samples,), optional
-        What the other steps learn from, if that is not `y`.
-    groups, sample_weight : array of shape (n_samples,), optional
-        For the learner.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.decomposition import PCA
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from nearfar import RCA
-    >>> from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
-    >>> X, y = load_wine(return_X_y=True)
-    >>> fitted = fit_pipeline(make_pipeline(PCA(5), RCA()), X, y)
-    >>> learner_of(fitted).metric_
-    <Metric: 5 features -> 5>
-    >>> features_of(fitted, X[:2]).shape
-    (2, 5)
+    X: shape (n_samples, n_features). Whatever the first step takes.
+    y: What the learner learns from.
+    labels: shape (n_samples,). What the other steps learn from, if that is not `y`.
+    groups, sample_weight: shape (n_samples,). For the learner.
     """
     if not isinstance(estimator, Pipeline):
         given = {"groups": groups, "sample_weight": sample_weight}

@@ -29,13 +29,10 @@ class WarmStart:
 
     Attributes
     ----------
-    metric : Metric
-        The metric of the last fit, or one that was loaded from a file.
-    state : object or None
-        What the problem of the last fit returned as `Problem.resume_state`; None for a metric that
-        was loaded.
-    span : RowSpan or None
-        Where the last fit ran, if that was not on features.
+    metric: The metric of the last fit, or one that was loaded from a file.
+    state: What the problem of the last fit returned as `Problem.resume_state`; None for a
+        metric that was loaded.
+    span: Where the last fit ran, if that was not on features.
     """
 
     metric: Any
@@ -49,12 +46,8 @@ class FitInput:
 
     Attributes
     ----------
-    Z : array or Rows of shape (n_samples, n_features)
-        Scaled points; Rows only for learners that accept them.
-    scaler : Scaler
-    supervision : Supervision
-    random_state : RandomState
-    warm : WarmStart or None
+    Z: shape (n_samples, n_features). Scaled points; Rows only for learners that accept
+        them.
     """
 
     Z: Any
@@ -70,27 +63,20 @@ class MetricBuilder:
 
     Attributes
     ----------
-    scale : array of shape (n_features,)
-        One unit of the solver in units of X, for each feature.
-    center : array of shape (n_features,)
-        Centre of the scaled points, in units of X.
-    base : array of shape (rank, n_features) or None
-        Factor of the metric that learned terms are added to, in the solver's units.
-    covariance : array of shape (n_features, n_features) or None
-        Covariance of the training points in the solver's units; needed to choose components.
-    n_components : int or None
-    feature_names : tuple of str or None
-    kernel_map : FeatureMap or None
-        The map from points to the features that the metric is for.
-    unit_rows : bool
-        Whether points are first divided by their length.
-    exact_rows : bool
-        Whether the rows of a learned factor are those of the map, the most important first.
-    shortest : bool
-        Whether the map gets orthogonal rows, and no more than the rank of the metric. That costs
-        an eigendecomposition, which metrics along a fit do without.
-    span : RowSpan or None
-        Where the solver's features are coordinates in the span of rows: what metrics are lifted by.
+    scale: shape (n_features,). One unit of the solver in units of X, for each feature.
+    center: shape (n_features,). Centre of the scaled points, in units of X.
+    base: shape (rank, n_features). Factor of the metric that learned terms are added to, in
+        the solver's units.
+    covariance: shape (n_features, n_features). Covariance of the training points in the
+        solver's units; needed to choose components.
+    kernel_map: The map from points to the features that the metric is for.
+    unit_rows: Whether points are first divided by their length.
+    exact_rows: Whether the rows of a learned factor are those of the map, the most
+        important first.
+    shortest: Whether the map gets orthogonal rows, and no more than the rank of the metric.
+        That costs an eigendecomposition, which metrics along a fit do without.
+    span: Where the solver's features are coordinates in the span of rows: what metrics are
+        lifted by.
     """
 
     scale: Vector
@@ -150,14 +136,8 @@ class MetricBuilder:
 
 
 def shortest_factor(L: Matrix) -> Matrix:
-    """Return a map with the same distances: orthogonal rows, longest first, no more than its rank.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.problem import shortest_factor
-    >>> shortest_factor(np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 0.0]])) + 0.0
-    array([[5., 0., 0.]])
+    """Return a map with the same distances: orthogonal rows, longest first, no more than its
+    rank.
     """
     if len(L) >= L.shape[1]:
         return Metric.from_matrix(L.T @ L).L
@@ -170,26 +150,20 @@ class Problem(ABC):
 
     Attributes
     ----------
-    max_iter : int
-        The most iterations of `solve`.
-    unit : float
-        The squared distance between scaled points that the solver calls one.
-    stops_early : bool
-        Whether fewer iterations are a way to regularise.
-    first_stage : int
-        The fewest iterations that validation looks at.
-    exact_rows : bool
-        Whether the rows of the factor are those of the map, the most important first.
-    keeps_payloads : bool
-        Whether the metric depends on the payloads of all iterations, not only of the last.
-    base : array of shape (rank, n_features) or None
-        Factor of the metric that learned terms are added to, in the solver's units.
-    features : array of shape (n_samples, n_map_features) or None
-        What the solver sees instead of the scaled points, if there is a kernel map.
-    kernel_map : FeatureMap or None
-        The map to these features, from points in the units of X.
-    shrinks_to : Metric or None
-        The prior that a result is shrunk to, if it was found from the points.
+    max_iter: The most iterations of `solve`.
+    unit: The squared distance between scaled points that the solver calls one.
+    stops_early: Whether fewer iterations are a way to regularise.
+    first_stage: The fewest iterations that validation looks at.
+    exact_rows: Whether the rows of the factor are those of the map, the most important
+        first.
+    keeps_payloads: Whether the metric depends on the payloads of all iterations, not only
+        of the last.
+    base: shape (rank, n_features). Factor of the metric that learned terms are added to, in
+        the solver's units.
+    features: shape (n_samples, n_map_features). What the solver sees instead of the scaled
+        points, if there is a kernel map.
+    kernel_map: The map to these features, from points in the units of X.
+    shrinks_to: The prior that a result is shrunk to, if it was found from the points.
     """
 
     max_iter: int
@@ -252,10 +226,7 @@ def prior_factor(prior: object, weight: float, scaler: Scaler) -> Matrix | None:
 
     Parameters
     ----------
-    prior : {"identity"}, Metric or None
-    weight : float
-        0 means that there is no prior.
-    scaler : Scaler
+    weight: 0 means that there is no prior.
     """
     if prior is None or weight == 0:
         return None

@@ -38,23 +38,9 @@ class RowSpan:
 
     Attributes
     ----------
-    scaler : Scaler
-        Units of the features.
-    axes : array of shape (n_features, rank)
-        Orthonormal axes of the differences between scaled rows.
-    varying : array of bool of shape (n_features,)
-        Which features vary.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.row_span import RowSpan
-    >>> from nearfar.metrics.metric import Metric
-    >>> span = RowSpan.of(np.array([[0.0, 0.0, 7.0], [3.0, 4.0, 7.0]]), None)
-    >>> np.abs(span.coordinates(np.array([[3.0, 4.0, 7.0]])))
-    array([[2.5, 0. , 0. ]])
-    >>> span.lift(Metric(np.diag([2.0, 1.0, 0.5]))).distances([[0, 0, 0]], [[3, 4, 0], [0, 0, 4]])
-    array([[10.,  2.]])
+    scaler: Units of the features.
+    axes: shape (n_features, rank). Orthonormal axes of the differences between scaled rows.
+    varying: shape (n_features,). Which features vary.
     """
 
     scaler: Scaler
@@ -74,14 +60,9 @@ class RowSpan:
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-        scale : {"standard", "unit", "cosine"} or None
-        given : iterable of Metric
-            Metrics that a fit starts from or adds to.
-        last : RowSpan, optional
-            That of the last fit, which is kept if it holds these rows and metrics too.
-        row_weight : array of shape (n_samples,), optional
-            For the scale.
+        given: Metrics that a fit starts from or adds to.
+        last: That of the last fit, which is kept if it holds these rows and metrics too.
+        row_weight: shape (n_samples,). For the scale.
 
         Returns
         -------
@@ -145,9 +126,7 @@ class RowSpan:
 
         Parameters
         ----------
-        metric : Metric
-        outside : bool, default=True
-            Whether directions outside of the span may have a weight.
+        outside: Whether directions outside of the span may have a weight.
         """
         L, r, scale = metric.L, self.rank, self.scaler.scale
         c, d = np.linalg.norm(L[:, r:], axis=0)
@@ -177,10 +156,7 @@ class RowSpan:
 def _special_directions(
     metric: Metric, scaler: Scaler, varying: NDArray[np.bool_]
 ) -> Matrix | None:
-    """Return rows beyond whose span a metric treats scaled features alike, or None.
-
-    Features that are constant may be treated in another way.
-    """
+    """Return rows beyond whose span a metric treats scaled features alike, or None."""
     if len(metric.parts) > 1 or metric.kernel_map is not None:
         return None
     if metric.n_features != len(scaler.scale):

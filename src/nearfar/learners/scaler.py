@@ -27,20 +27,9 @@ class Scaler:
 
     Attributes
     ----------
-    center, scale : array of shape (n_features,)
-    unit_rows : bool
-        Whether rows are divided by their length first.
-    span : RowSpan or None
-        Where "features" are coordinates in the span of rows: what leads to the features of X.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.scaler import Scaler
-    >>> X = np.array([[0.0, 5.0], [4.0, 5.0]])
-    >>> Scaler.fit(X, "standard").transform(X)
-    array([[-1.,  0.],
-           [ 1.,  0.]])
+    unit_rows: Whether rows are divided by their length first.
+    span: Where "features" are coordinates in the span of rows: what leads to the features
+        of X.
     """
 
     center: Vector
@@ -54,13 +43,11 @@ class Scaler:
 
         Parameters
         ----------
-        X : array or Rows of shape (n_samples, n_features)
-        scale : {"standard", "unit", "cosine"} or None
-            "standard" divides each feature by its standard deviation, and a constant one by 1.
-            "unit" divides all by the same power of two, near the largest entry. "cosine" divides
-            each row by its length. None leaves rows as they are, except for the mean.
-        row_weight : array of shape (n_samples,), optional
-            How often each row counts in means and standard deviations; for rows in memory.
+        scale: "standard" divides each feature by its standard deviation, and a constant one by
+            1. "unit" divides all by the same power of two, near the largest entry. "cosine"
+            divides each row by its length. None leaves rows as they are, except for the mean.
+        row_weight: shape (n_samples,). How often each row counts in means and standard
+            deviations; for rows in memory.
         """
         if isinstance(X, Rows):
             if scale == "cosine":

@@ -368,26 +368,16 @@ def newton_step(
 
     Parameters
     ----------
-    slope : callable
-        Step -> (slope, curvature); above `target` at 0.
-    target : float
-        The penalty for a unit of step; 0 for a plain line search.
-    cap : float
-        Largest step allowed.
-    accuracy : float, default=1e-13
-        Relative accuracy at which to end.
+    slope: Step -> (slope, curvature); above `target` at 0.
+    target: The penalty for a unit of step; 0 for a plain line search.
+    cap: Largest step allowed.
+    accuracy: Relative accuracy at which to end.
 
     Returns
     -------
     step : float
     capped : bool
         True if the slope is still above `target` at `cap`.
-
-    Examples
-    --------
-    >>> from nearfar.losses.loss import newton_step
-    >>> newton_step(lambda w: (2 - w, 1.0), target=0.5, cap=10.0)
-    (1.5, False)
     """
     low, high = 0.0, np.inf
     w, last_move = 0.0, np.inf
@@ -418,15 +408,7 @@ def newton_step(
 def bisection_step(
     slope: Slope, target: float, cap: float, *, accuracy: float = _RELATIVE_ACCURACY
 ) -> tuple[float, bool]:
-    """Find the same step by halving intervals; see `newton_step` for the arguments.
-
-    Examples
-    --------
-    >>> from nearfar.losses.loss import bisection_step
-    >>> step, capped = bisection_step(lambda w: (2 - w, 1.0), target=0.5, cap=10.0)
-    >>> round(step, 9), capped
-    (1.5, False)
-    """
+    """Find the same step by halving intervals; see `newton_step` for the arguments."""
 
     def excess(w: float) -> float:
         return slope(w)[0] - target

@@ -40,19 +40,6 @@ def misplaced(
 
     Shares are weighted, and a tie counts half. The weighted mean over the pairs of one kind is
     1 - AUC. If there are pairs of one kind only, none is misplaced.
-
-    Parameters
-    ----------
-    distances : array of shape (n_pairs,)
-    similar : array of bool of shape (n_pairs,)
-    weight : array of shape (n_pairs,), optional
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.judgements import misplaced
-    >>> misplaced(np.array([2.0, 1.0, 3.0]), np.array([True, False, False]))
-    array([0.5, 1. , 0. ])
     """
     weight = np.ones(len(distances)) if weight is None else weight
     wrong = np.zeros(len(distances))
@@ -67,14 +54,8 @@ def misplaced(
 
 
 def judgement_shares(judgements: Triplets | Pairs) -> Vector:
-    """Return the share of each judgement in a mean, in units of 1; both kinds of pairs count alike.
-
-    Examples
-    --------
-    >>> from nearfar import Pairs
-    >>> from nearfar.measures.judgements import judgement_shares
-    >>> judgement_shares(Pairs([[0, 1], [2, 3], [4, 5]], [True, False, False]))
-    array([1.5 , 0.75, 0.75])
+    """Return the share of each judgement in a mean, in units of 1; both kinds of pairs count
+    alike.
     """
     n = len(judgements)
     weight = np.ones(n) if judgements.weight is None else judgements.weight
@@ -98,15 +79,7 @@ class ClassError(NamedTuple):
 
 
 def errors_by_class(labels: Array, wrong: Vector) -> list[ClassError]:
-    """Count the rows of each class that were classified rightly; nan for rows not tested.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.judgements import errors_by_class
-    >>> errors_by_class(np.array(["a", "a", "b"]), np.array([0.0, 1.0, np.nan]))
-    [ClassError(name='a', n_rows=2, n_found=1.0)]
-    """
+    """Count the rows of each class that were classified rightly; nan for rows not tested."""
     tested = ~np.isnan(wrong)
     names, codes = np.unique(labels[tested], return_inverse=True)
     sizes, n_wrong = np.bincount(codes), np.bincount(codes, wrong[tested])
@@ -129,18 +102,7 @@ class LargestClass:
 
     Attributes
     ----------
-    name : object
-    share : float
-        Share of the rows.
-    n_classes : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.judgements import LargestClass
-    >>> largest = LargestClass.of(np.array(["a", "a", "a", "b"]))
-    >>> largest.name, largest.error, largest.balanced_error
-    ('a', 0.25, 0.5)
+    share: Share of the rows.
     """
 
     name: object
@@ -170,26 +132,12 @@ class OverlappingJudgements:
 
     Parameters
     ----------
-    index : array of shape (n_judgements, 2 or 3)
-        Row numbers of each, or numbers of their groups.
-    groups : array of shape (n_judgements,)
-        Number of the group of each.
-    weight : array of shape (n_judgements,), optional
-        Share of each in a mean, in units of 1; by default 1.
-    degree : float, default=1.0
-        What a judgement changes in the mean, as a multiple of its own term. It is 2 for the area
-        under a ROC curve, where each pair is also compared with those of the other kind.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.judgements import OverlappingJudgements
-    >>> index = np.array([[0, 1], [1, 2], [3, 4], [5, 6]])
-    >>> gain = np.array([1.0, 1.0, 0.0, -1.0])
-    >>> alike, apart = gain, np.array([1.0, -1.0, 0.0, 1.0])
-    >>> overlap = OverlappingJudgements(index, np.array([0, 0, 1, 2]))
-    >>> overlap.variance(alike) > overlap.variance(apart)
-    True
+    index: shape (n_judgements, 2 or 3). Row numbers of each, or numbers of their groups.
+    groups: shape (n_judgements,). Number of the group of each.
+    weight: shape (n_judgements,). Share of each in a mean, in units of 1; by default 1.
+    degree: What a judgement changes in the mean, as a multiple of its own term. It is 2 for
+        the area under a ROC curve, where each pair is also compared with those of the other
+        kind.
     """
 
     def __init__(

@@ -32,15 +32,7 @@ RELIABILITY_HEADINGS = ("votes for the winner", "held-out rows", "right", "state
 
 
 def majority(labels: Ints) -> Ints:
-    """Return the most frequent label of each row; of several, the smallest.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.neighbor_votes import majority
-    >>> majority(np.array([[2, 0, 2], [2, 1, 0]]))
-    array([2, 0])
-    """
+    """Return the most frequent label of each row; of several, the smallest."""
     ordered = np.sort(labels, axis=1)
     place = np.broadcast_to(np.arange(ordered.shape[1]), ordered.shape)
     first = np.diff(ordered, axis=1, prepend=-1) != 0
@@ -61,19 +53,10 @@ def best_number(
 
     Parameters
     ----------
-    votes : sequence of (array of shape (n_rows, n_neighbors), array of shape (n_rows,))
-        Classes of the nearest rows, the nearest first, and those of the rows themselves.
-    numbers : bool, default=False
-        Whether they are numbers, whose squared errors count, not classes.
-    weights : sequence of array of shape (n_rows,) or None, optional
-        What the errors are multiplied by.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.neighbor_votes import best_number
-    >>> best_number([(np.array([[1, 0, 0, 0, 0]] * 9), np.zeros(9, int))])
-    5
+    votes: shape (n_rows, n_neighbors). Classes of the nearest rows, the nearest first, and
+        those of the rows themselves.
+    numbers: Whether they are numbers, whose squared errors count, not classes.
+    weights: shape (n_rows,). What the errors are multiplied by.
     """
     most = min((each.shape[1] for each, _ in votes), default=0)
     able = [k for k in NUMBERS if k <= most]
@@ -99,16 +82,7 @@ def class_shares(codes: Ints, n_classes: int) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    codes : array of int of shape (n_rows, n_neighbors)
-        Classes of the neighbours.
-    n_classes : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.neighbor_votes import class_shares
-    >>> class_shares(np.array([[0, 2]]), 3)
-    array([[0.5, 0. , 0.5]])
+    codes: shape (n_rows, n_neighbors). Classes of the neighbours.
     """
     n_rows, n_neighbors = codes.shape
     places = np.arange(n_rows)[:, None] * n_classes + codes
@@ -124,11 +98,8 @@ def chosen_shares(votes: Ints, actual: Ints, n_classes: int) -> tuple[int, NDArr
 
     Parameters
     ----------
-    votes : array of int of shape (n_rows, n_neighbors)
-        Classes of the nearest rows, the nearest first.
-    actual : array of int of shape (n_rows,)
-        Classes of the rows.
-    n_classes : int
+    votes: shape (n_rows, n_neighbors). Classes of the nearest rows, the nearest first.
+    actual: shape (n_rows,). Classes of the rows.
     """
     shares = np.empty((len(votes), n_classes))
     fifth = np.arange(len(votes)) % 5
@@ -147,22 +118,9 @@ class Reliability:
 
     Attributes
     ----------
-    counted : array of int of shape (n_neighbors,)
-        Number of these rows whose winner had 1, 2, ... votes.
-    right : array of int of shape (n_neighbors,)
-        How many of them have the class that won.
-    n_classes : int
-        Number of classes; 0 if it is not known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.neighbor_votes import Reliability
-    >>> print(Reliability(np.array([0, 40, 160]), np.array([0, 24, 152])))
-    votes for the winner  held-out rows  right  stated
-    1 of 3                            0      -  25.0 %
-    2 of 3                           40   60 %  59.5 %
-    3 of 3                          160   95 %  94.8 %
+    counted: shape (n_neighbors,). Number of these rows whose winner had 1, 2, ... votes.
+    right: shape (n_neighbors,). How many of them have the class that won.
+    n_classes: Number of classes; 0 if it is not known.
     """
 
     counted: Ints
@@ -175,11 +133,8 @@ class Reliability:
 
         Parameters
         ----------
-        shares : array of shape (n_rows, n_classes)
-            Shares of the classes in the votes.
-        actual : array of int of shape (n_rows,)
-            Classes of the rows.
-        n_neighbors : int
+        shares: shape (n_rows, n_classes). Shares of the classes in the votes.
+        actual: shape (n_rows,). Classes of the rows.
         """
         winner, votes = _winners(shares, n_neighbors)
         right = np.bincount(votes[winner == actual], minlength=n_neighbors + 1)
@@ -206,9 +161,7 @@ class Reliability:
 
         Parameters
         ----------
-        shares : array of shape (n_rows, n_classes)
-        totals : array of shape (n_classes,)
-            Share of each class in the training rows.
+        totals: shape (n_classes,). Share of each class in the training rows.
         """
         k, every = len(self.counted), np.arange(len(shares))
         winner, votes = _winners(shares, k)

@@ -58,10 +58,7 @@ class Voters:
 
     Attributes
     ----------
-    nearest : array of shape (n_test, n_neighbors)
-    actual : array of shape (n_test,)
-    unit : float, default=1.0
-        Standard deviation of the numbers, if they are that instead of classes.
+    unit: Standard deviation of the numbers, if they are that instead of classes.
     """
 
     nearest: Array
@@ -80,10 +77,8 @@ class Rankings:
 
     Attributes
     ----------
-    table : array of shape (n_test, n_train)
-        What orders the training rows, smallest first.
-    relevant : array of bool of shape (n_test, n_train)
-        Whether they have the class of the test row.
+    table: shape (n_test, n_train). What orders the training rows, smallest first.
+    relevant: shape (n_test, n_train). Whether they have the class of the test row.
     """
 
     table: Floats
@@ -107,14 +102,7 @@ class Rankings:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutJudgements:
-    """Judgements, and a distance between their rows.
-
-    Attributes
-    ----------
-    distance : Metric or Distance
-    X : array of shape (n_rows, n_features)
-    judgements : Triplets or Pairs
-    """
+    """Judgements, and a distance between their rows."""
 
     distance: Any
     X: Any
@@ -127,10 +115,8 @@ class ClassifiedRows:
 
     Attributes
     ----------
-    labels : array of shape (n_rows,)
-        Their classes.
-    wrong : array of shape (n_rows,)
-        How often each was wrong, from 0 to 1; nan for rows not tested.
+    labels: shape (n_rows,). Their classes.
+    wrong: shape (n_rows,). How often each was wrong, from 0 to 1; nan for rows not tested.
     """
 
     labels: Array
@@ -159,11 +145,8 @@ class JudgedSearches:
 
     Attributes
     ----------
-    results : JudgedResults
-    k : int
-        Results that count.
-    depth : int
-        Results that were found.
+    k: Results that count.
+    depth: Results that were found.
     """
 
     results: JudgedResults
@@ -177,41 +160,28 @@ class Measure:
 
     Attributes
     ----------
-    name : str
-        Its name in JSON, unique among the measures of the same supervision. In names of searches,
-        {k} and {depth} are numbers of results (`search_measures`).
-    function : callable
-        Returns a value from 0 to 1 for each test row or judgement.
-    of : {"votes", "rankings", "judgements", "classes", "searches"}
-        What the function takes.
-    supervision : tuple of str
-        What it applies to: of "labels", "numbers", "triplets", "pairs", "classes" (of rows that
-        were classified) and "searches".
-    label : str
-        What sentences call it.
-    better : {"higher", "lower"}
-    percent : bool
-        Whether it is written in percent.
-    digits : str
-        How it is written otherwise.
-    bounded : bool
-        Whether losses are at most 1.
-    goal : str
-        What methods that are better by it are good for; empty if there is no verdict on it.
-    use : str
-        The goal in a sentence, "for ranking and search"; {neighbours} is their number.
-    column, title, description : str
-        Heading of the column; title in a report and what is measured there. By default the label.
-    explanation : str
-        A sentence on how it is computed.
-    binary : bool
-        Whether values are 0 or 1: two methods are then compared by the sign test.
-    noise, class_noise : float
-        Variance of a mean over rows and over unseen classes, relative to independent ones.
-    gain_noise : float
-        Further factor for the mean difference between two methods.
-    spreads : tuple of float
-        Gains that are usual where there is something to gain, as shares of the baseline's loss.
+    name: Its name in JSON, unique among the measures of the same supervision. In names of
+        searches, {k} and {depth} are numbers of results (`search_measures`).
+    function: Returns a value from 0 to 1 for each test row or judgement.
+    of: What the function takes.
+    supervision: What it applies to: of "labels", "numbers", "triplets", "pairs", "classes"
+        (of rows that were classified) and "searches".
+    label: What sentences call it.
+    percent: Whether it is written in percent.
+    digits: How it is written otherwise.
+    bounded: Whether losses are at most 1.
+    goal: What methods that are better by it are good for; empty if there is no verdict on
+        it.
+    use: The goal in a sentence, "for ranking and search"; {neighbours} is their number.
+    column, title, description: Heading of the column; title in a report and what is
+        measured there. By default the label.
+    explanation: A sentence on how it is computed.
+    binary: Whether values are 0 or 1: two methods are then compared by the sign test.
+    noise, class_noise: Variance of a mean over rows and over unseen classes, relative to
+        independent ones.
+    gain_noise: Further factor for the mean difference between two methods.
+    spreads: Gains that are usual where there is something to gain, as shares of the
+        baseline's loss.
     """
 
     name: str
@@ -254,14 +224,7 @@ class Measure:
         return losses
 
     def value(self, loss: Loss) -> Loss:
-        """Return the measure of a loss, or the loss of a measure.
-
-        Examples
-        --------
-        >>> from nearfar.measures.registry import ERROR, MAP_AT_R
-        >>> ERROR.value(0.25), MAP_AT_R.value(0.25)
-        (0.25, 0.75)
-        """
+        """Return the measure of a loss, or the loss of a measure."""
         return loss if self.better == "lower" else 1.0 - loss
 
     def number(self, value: float) -> str:
@@ -269,14 +232,7 @@ class Measure:
         return f"{100 * value:z.1f}" if self.percent else plain(value, self.digits)
 
     def write(self, value: float) -> str:
-        """Return a value as text.
-
-        Examples
-        --------
-        >>> from nearfar.measures.registry import ERROR, MAP_AT_R
-        >>> ERROR.write(0.413), MAP_AT_R.write(0.413)
-        ('41.3 %', '0.413')
-        """
+        """Return a value as text."""
         return f"{self.number(value)} %" if self.percent else self.number(value)
 
     def write_gain(self, gain: float, low: float, high: float) -> str:
@@ -289,18 +245,7 @@ _REGISTRY: list[Measure] = []
 
 
 def register(measure: Measure) -> Measure:
-    """Add a measure to all comparisons and reports; it comes after those that are there.
-
-    Examples
-    --------
-    >>> from nearfar.measures.registry import Measure, measures_for, register, unregister
-    >>> def nearest_is_right(voters):
-    ...     return voters.nearest[:, 0] == voters.actual
-    >>> toy = register(Measure("top_1", nearest_is_right, "votes", ("labels",), "top-1"))
-    >>> [measure.label for measure in measures_for("labels")]
-    ['error', 'triplet accuracy', 'MAP@R', 'top-1']
-    >>> unregister(toy)
-    """
+    """Add a measure to all comparisons and reports; it comes after those that are there."""
     for other in _REGISTRY:
         shared = set(measure.supervision) & set(other.supervision)
         if (shared and measure.name == other.name) or (measure.goal and measure.goal == other.goal):
@@ -320,14 +265,7 @@ def measures_for(supervision: str) -> list[Measure]:
 
 
 def search_measures(k: int, depth: int) -> list[Measure]:
-    """Return the measures of searches that find `depth` documents, of which the first k count.
-
-    Examples
-    --------
-    >>> from nearfar.measures.registry import search_measures
-    >>> [measure.name for measure in search_measures(10, 100)]
-    ['nDCG@10', 'MRR@10', 'recall@10', 'recall@100', 'AP@100']
-    """
+    """Return the measures of searches that find `depth` documents, of which the first k count."""
     names = {m: m.name.format(k=k, depth=depth) for m in measures_for("searches")}
     return [
         replace(measure, name=name, label=name, column=name, title=name, description=name)
@@ -336,14 +274,7 @@ def search_measures(k: int, depth: int) -> list[Measure]:
 
 
 def measure_of(goal: str) -> Measure:
-    """Return the measure that decides on a goal.
-
-    Examples
-    --------
-    >>> from nearfar.measures.registry import measure_of
-    >>> measure_of("ranking").label
-    'MAP@R'
-    """
+    """Return the measure that decides on a goal."""
     found = {measure.goal: measure for measure in _REGISTRY if measure.goal}
     if goal not in found:
         raise ValueError(f"There is no goal {goal!r}; choose from {', '.join(found)}.")

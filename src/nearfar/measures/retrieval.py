@@ -451,17 +451,10 @@ def average_precision(hits: NDArray[np.bool_], relevant: Ints) -> Vector:
 
     Parameters
     ----------
-    hits : array of bool of shape (n_queries, depth)
-        Whether each row of a ranking, nearest first, is relevant.
-    relevant : array of int of shape (n_queries,)
-        Number of relevant rows of each query, at least 1; some may not be in the ranking.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.retrieval import average_precision
-    >>> average_precision(np.array([[True, False, False, True]]), np.array([2]))
-    array([0.75])
+    hits: shape (n_queries, depth). Whether each row of a ranking, nearest first, is
+        relevant.
+    relevant: shape (n_queries,). Number of relevant rows of each query, at least 1; some
+        may not be in the ranking.
     """
     precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
     return np.asarray(np.sum(precision, axis=1, where=hits) / relevant)
@@ -493,20 +486,10 @@ def triplet_shares(table: Floats, relevant: NDArray[np.bool_], order: Ints) -> V
 
     Parameters
     ----------
-    table : array of shape (n_queries, n_gallery)
-        What orders the gallery, smallest first.
-    relevant : array of bool of shape (n_queries, n_gallery)
-        Some rows of a query are relevant, and some are not.
-    order : array of int of shape (n_queries, n_gallery)
-        The gallery, nearest first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.retrieval import triplet_shares
-    >>> table, relevant = np.array([[2.0, 1.0, 2.0]]), np.array([[True, False, False]])
-    >>> triplet_shares(table, relevant, np.argsort(table))
-    array([0.25])
+    table: shape (n_queries, n_gallery). What orders the gallery, smallest first.
+    relevant: shape (n_queries, n_gallery). Some rows of a query are relevant, and some are
+        not.
+    order: shape (n_queries, n_gallery). The gallery, nearest first.
     """
     n_near = relevant.sum(axis=1)
     n_far = relevant.shape[1] - n_near
@@ -523,14 +506,7 @@ def triplet_shares(table: Floats, relevant: NDArray[np.bool_], order: Ints) -> V
 
 
 def discounts(depth: int) -> Vector:
-    """Return what a gain counts at each rank: 1 / log2(rank + 1).
-
-    Examples
-    --------
-    >>> from nearfar.measures.retrieval import discounts
-    >>> discounts(3).round(2)
-    array([1.  , 0.63, 0.5 ])
-    """
+    """Return what a gain counts at each rank: 1 / log2(rank + 1)."""
     return np.asarray(1.0 / np.log2(np.arange(2, depth + 2)))
 
 
@@ -539,19 +515,8 @@ def ideal_dcg(query: Ints, gain: Vector, n_queries: int, discount: Vector) -> Ve
 
     Parameters
     ----------
-    query : array of int of shape (n,)
-        Numbers of queries in ascending order.
-    gain : array of shape (n,)
-        Gains of their relevant rows.
-    n_queries : int
-    discount : array of shape (depth,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.measures.retrieval import discounts, ideal_dcg
-    >>> ideal_dcg(np.array([0, 0, 2]), np.array([1.0, 3.0, 2.0]), 3, discounts(1))
-    array([3., 0., 2.])
+    query: shape (n,). Numbers of queries in ascending order.
+    gain: shape (n,). Gains of their relevant rows.
     """
     first = np.searchsorted(query, np.arange(n_queries))
     rank = np.arange(len(query)) - first[query]

@@ -54,12 +54,11 @@ class Direction:
 
     Attributes
     ----------
-    share : float
-        Share of the mean squared distance.
-    features : tuple of str
-        Features or columns with the largest loadings in absolute value, largest first.
-    loadings : tuple of float
-        Their loadings. The loadings of all of them have norm 1, and the largest is positive.
+    share: Share of the mean squared distance.
+    features: Features or columns with the largest loadings in absolute value, largest
+        first.
+    loadings: Their loadings. The loadings of all of them have norm 1, and the largest is
+        positive.
     """
 
     share: float
@@ -78,16 +77,7 @@ def feature_spreads(metric: Metric, X: ArrayLike) -> Vector:
 
     Parameters
     ----------
-    metric : Metric
-        If it is for unit rows, rows are first divided by their length.
-    X : array-like of shape (n_samples, n_features)
-
-    Examples
-    --------
-    >>> from nearfar import Metric
-    >>> from nearfar.metrics.explanations import feature_spreads
-    >>> feature_spreads(Metric.identity(2), [[0, 1], [2, 1]])
-    array([1., 0.])
+    metric: If it is for unit rows, rows are first divided by their length.
     """
     points = np.asarray(metric.parts[0].rows_of(X), dtype=np.float64)
     return np.asarray(points.std(axis=0))
@@ -146,21 +136,13 @@ def column_shares(shares: ArrayLike, columns: Sequence[str]) -> tuple[tuple[str,
 
     Parameters
     ----------
-    shares : array-like of shape (n_features,)
-    columns : sequence of str
-        The column of each feature, such as `nearfar.columns.Columns.sources`.
+    columns: The column of each feature, such as `nearfar.columns.Columns.sources`.
 
     Returns
     -------
     names : tuple of str
         The columns, in order.
     shares : array of shape (n_columns,)
-
-    Examples
-    --------
-    >>> from nearfar.metrics.explanations import column_shares
-    >>> column_shares([0.5, 0.2, 0.3], ["plan", "age", "plan"])
-    (('plan', 'age'), array([0.8, 0.2]))
     """
     values = np.asarray(shares, dtype=np.float64)
     if len(columns) != len(values):
@@ -172,18 +154,7 @@ def column_shares(shares: ArrayLike, columns: Sequence[str]) -> tuple[tuple[str,
 
 
 def several_features(metric: Metric) -> tuple[str, ...] | None:
-    """Return the column of each feature, if some column has several and is not the only one.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from nearfar import Metric
-    >>> from nearfar.columns import Columns
-    >>> from nearfar.metrics.explanations import several_features
-    >>> table = pd.DataFrame({"age": [20, 30, 40], "plan": ["basic", "pro", "basic"]})
-    >>> several_features(Metric.identity(3).with_columns(Columns().fit(table)))
-    ('age', 'plan', 'plan')
-    """
+    """Return the column of each feature, if some column has several and is not the only one."""
     columns = metric.columns
     if columns is None or not 1 < len(columns.names) < len(columns.sources):
         return None
@@ -195,12 +166,6 @@ def comparable_shares(shares: ArrayLike) -> tuple[Vector, bool]:
 
     They are if that sum is more than two: features then mostly cancel each other, and shares are
     far above one and far below zero.
-
-    Examples
-    --------
-    >>> from nearfar.metrics.explanations import comparable_shares
-    >>> comparable_shares([3.0, -2.0])
-    (array([ 0.6, -0.4]), True)
     """
     values = np.asarray(shares, dtype=np.float64)
     size = float(np.abs(values).sum())
@@ -220,36 +185,21 @@ def leading_directions(
 
     Parameters
     ----------
-    metric : Metric
-        A linear metric, without kernel or gate.
-    X : array-like of shape (n_samples, n_features), optional
-        Points. Loadings are then per standard deviation of each feature, so that units do not
-        matter. Without points the directions are the eigenvectors of M.
-    k : int, default=3
-        Number of directions, at most the rank of the metric.
-    n_features : int, default=5
-        Number of features to list for each direction.
-    spreads : array-like of shape (n_features,), optional
-        Standard deviations of the features, instead of points.
-    columns : sequence of str, optional
-        The column of each feature. The features of a column then have one loading: the standard
-        deviation of what they add to the direction together. It has no sign, and it is small if
-        they cancel each other.
+    metric: A linear metric, without kernel or gate.
+    X: shape (n_samples, n_features). Points. Loadings are then per standard deviation of
+        each feature, so that units do not matter. Without points the directions are the
+        eigenvectors of M.
+    k: Number of directions, at most the rank of the metric.
+    n_features: Number of features to list for each direction.
+    spreads: shape (n_features,). Standard deviations of the features, instead of points.
+    columns: The column of each feature. The features of a column then have one loading: the
+        standard deviation of what they add to the direction together. It has no sign, and
+        it is small if they cancel each other.
 
     Returns
     -------
     list of Direction
         Largest share first.
-
-    Examples
-    --------
-    >>> from nearfar import Metric
-    >>> from nearfar.metrics.explanations import leading_directions
-    >>> metric = Metric([[3.0, 4.0, 0.0], [0.0, 0.0, 1.0]], ["length", "width", "age"])
-    >>> for direction in leading_directions(metric, n_features=2):
-    ...     print(direction)
-    96 %: +0.80 width, +0.60 length
-    4 %: +1.00 age, +0.00 length
     """
     _check_one_map(metric)
     if metric.kernel_map is not None:
@@ -300,15 +250,7 @@ def leading_directions(
 
 
 def feature_names(metric: Metric) -> tuple[str, ...]:
-    """Return the feature names of a metric; x0, x1 and so on if it has none.
-
-    Examples
-    --------
-    >>> from nearfar import Metric
-    >>> from nearfar.metrics.explanations import feature_names
-    >>> feature_names(Metric.identity(2))
-    ('x0', 'x1')
-    """
+    """Return the feature names of a metric; x0, x1 and so on if it has none."""
     return metric.feature_names or tuple(f"x{j}" for j in range(metric.n_features))
 
 
@@ -374,15 +316,7 @@ def _total(contributions: Vector) -> float:
 
 
 def metric_html(metric: Metric) -> str:
-    """Return what a notebook shows of a metric: its size, and the features that matter.
-
-    Examples
-    --------
-    >>> from nearfar import Metric
-    >>> from nearfar.metrics.explanations import metric_html
-    >>> "<b>&lt;Metric: 2 features -&gt; 2&gt;</b>" in metric_html(Metric.identity(2))
-    True
-    """
+    """Return what a notebook shows of a metric: its size, and the features that matter."""
     title = repr(metric)
     if len(metric.parts) > 1 or not metric.is_linear or metric.is_zero:
         return fragment(title)
@@ -403,17 +337,12 @@ class PairExplanation:
 
     Attributes
     ----------
-    distance : float
-    parts : dict of str to float
-        What each part of the metric adds to the squared distance: "linear", "pieces", "leaves", or
-        the name of a kernel.
-    columns : dict of str to float
-        What each feature adds to it in linear maps and pieces, the largest first.
-    n_trees, n_shared : int
-        Trees, and those in which both points are in the same leaf.
-    rules : tuple of str
-        Conditions that hold for both points, those in most of the shared trees first. A bound is
-        the median of these trees.
+    parts: What each part of the metric adds to the squared distance: "linear", "pieces",
+        "leaves", or the name of a kernel.
+    columns: What each feature adds to it in linear maps and pieces, the largest first.
+    n_trees, n_shared: Trees, and those in which both points are in the same leaf.
+    rules: Conditions that hold for both points, those in most of the shared trees first. A
+        bound is the median of these trees.
     """
 
     distance: float

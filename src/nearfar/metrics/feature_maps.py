@@ -70,20 +70,7 @@ def side_by_side(feature_map: FeatureMap | None) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The features of several maps, one after the other; None stands for the points themselves.
-
-    Attributes
-    ----------
-    maps : sequence of FeatureMap or None
-    n_features : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.metrics.feature_maps import SideBySide
-    >>> SideBySide((None, None), 1).transform(np.array([[3.0]]))
-    array([[3., 3.]])
-    """
+    """The features of several maps, one after the other; None stands for the points themselves."""
 
     maps: Sequence[Any]
     n_features: int
@@ -131,16 +118,12 @@ class KernelMap:
 
     Attributes
     ----------
-    points : array of shape (n_basis, n_features)
-        The basis, centred and scaled.
-    whitening : array of shape (n_basis, n_basis)
-        W.
-    kernel : str or callable
-        A scikit-learn kernel, or a function of two rows.
-    parameters : mapping
-        Parameters of the kernel.
-    center, scale : array of shape (n_features,)
-        Points are first centred by `center` and divided by `scale`.
+    points: shape (n_basis, n_features). The basis, centred and scaled.
+    whitening: shape (n_basis, n_basis). W.
+    kernel: A scikit-learn kernel, or a function of two rows.
+    parameters: Parameters of the kernel.
+    center, scale: shape (n_features,). Points are first centred by `center` and divided by
+        `scale`.
     """
 
     points: Matrix
@@ -214,24 +197,11 @@ class PieceMap:
 
     Attributes
     ----------
-    column : array of int of shape (n_components,)
-        The column of each ramp.
-    low, high : array of shape (n_components,)
-        Where each ramp begins and ends; -inf and inf for the first and the last one of a column.
-    center, scale : array of shape (n_features,)
-        Points are first centred by `center` and divided by `scale`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.metrics.feature_maps import PieceMap
-    >>> X = np.arange(5.0)[:, None]
-    >>> PieceMap.fit(X, 2).transform(X)
-    array([[-2.,  0.],
-           [-1.,  0.],
-           [ 0.,  0.],
-           [ 0.,  1.],
-           [ 0.,  2.]])
+    column: shape (n_components,). The column of each ramp.
+    low, high: shape (n_components,). Where each ramp begins and ends; -inf and inf for the
+        first and the last one of a column.
+    center, scale: shape (n_features,). Points are first centred by `center` and divided by
+        `scale`.
     """
 
     column: Array

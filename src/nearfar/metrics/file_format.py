@@ -69,21 +69,7 @@ _LARGEST = 1e150
 
 
 class _Field(NamedTuple):
-    """A parameter of `Metric` that is kept in the metadata.
-
-    Attributes
-    ----------
-    parameter : str
-    key : str
-        Its name in the metadata.
-    version : int
-        The version that added it, or 0 if a file of any version may have it. A file of exactly
-        this version must have it; in older versions the key is the caller's.
-    encode : callable
-        Value -> text, or None if the file needs no entry.
-    decode : callable
-        Text -> value.
-    """
+    """A parameter of `Metric` that is kept in the metadata."""
 
     parameter: str
     key: str
@@ -238,19 +224,7 @@ def _map(file: TensorFile, name: str) -> Matrix:
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the text that was passed to `Metric.save` as `metadata`.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from nearfar import Metric
-    >>> from nearfar.metrics.file_format import read_metadata
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "metric.safetensors"
-    ...     Metric.identity(2).save(path, metadata={"iterations": "12"})
-    ...     read_metadata(path)
-    {'iterations': '12'}
-    """
+    """Return the text that was passed to `Metric.save` as `metadata`."""
     with open_tensors(path, "metric", _VERSIONS) as file:
         return _of_caller(file)
 

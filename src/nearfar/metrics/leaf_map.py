@@ -37,25 +37,10 @@ class Forest:
 
     Attributes
     ----------
-    roots : array of int of shape (n_trees,)
-        Nodes in which trees begin.
-    feature : array of int of shape (n_nodes,)
-        What a node compares.
-    threshold : array of float32 of shape (n_nodes,)
-        Points with more go to the right child.
-    right : array of int of shape (n_nodes,)
-        Right child; 0 for leaves.
-
-    Examples
-    --------
-    A tree with two leaves, nodes 1 and 2:
-
-    >>> import numpy as np
-    >>> from nearfar.metrics.leaf_map import Forest
-    >>> forest = Forest(np.array([0]), np.zeros(3, int), np.float32([5, 0, 0]), np.array([2, 0, 0]))
-    >>> forest.leaves(np.float32([[4.0], [6.0]]))
-    array([[1],
-           [2]], dtype=int32)
+    roots: shape (n_trees,). Nodes in which trees begin.
+    feature: shape (n_nodes,). What a node compares.
+    threshold: shape (n_nodes,). Points with more go to the right child.
+    right: shape (n_nodes,). Right child; 0 for leaves.
     """
 
     roots: Array
@@ -117,15 +102,12 @@ class LeafMap:
 
     Attributes
     ----------
-    forest : Forest
-    basis : array of int of shape (n_basis, n_trees)
-        Leaves of the rows of the basis.
-    projection : array of float32 of shape (n_basis, n_components)
-        U S^(-1/2).
-    center, scale : array of shape (n_features,)
-        Points are first centred by `center` and divided by `scale`.
-    importances : array of shape (n_features,)
-        Share of each feature in the splits, by how much they tell.
+    basis: shape (n_basis, n_trees). Leaves of the rows of the basis.
+    projection: shape (n_basis, n_components). U S^(-1/2).
+    center, scale: shape (n_features,). Points are first centred by `center` and divided by
+        `scale`.
+    importances: shape (n_features,). Share of each feature in the splits, by how much they
+        tell.
     """
 
     forest: Forest

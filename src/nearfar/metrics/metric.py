@@ -623,19 +623,8 @@ class DistanceFunction:
 
     Parameters
     ----------
-    metric : Metric
-    L : array of shape (n_components, n_features), optional
-        The map, if the metric is linear.
-    unit : bool, default=False
-        Whether points are first divided by their lengths.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Metric
-    >>> distance = Metric([[1.0, 0.0], [0.0, 10.0]]).get_metric()
-    >>> distance(np.zeros(2), np.ones(2), squared=True)
-    101.0
+    L: shape (n_components, n_features). The map, if the metric is linear.
+    unit: Whether points are first divided by their lengths.
     """
 
     metric: Metric = field(repr=False)

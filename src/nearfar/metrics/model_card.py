@@ -65,13 +65,9 @@ def model_card(metric: Metric, file: str, title: str, license: str = "") -> str:
 
     Parameters
     ----------
-    metric : Metric
-        Its `metadata` have the facts.
-    file : str
-        Name of the file that it is loaded from.
-    title : str
-    license : str, default=""
-        Left out if empty.
+    metric: Its `metadata` have the facts.
+    file: Name of the file that it is loaded from.
+    license: Left out if empty.
     """
     facts, columns, names = metric.metadata, metric.columns, metric.feature_names
     made, stated = Provenance.read(facts), stored_statement(facts)

@@ -24,21 +24,9 @@ def check_points(
 
     Parameters
     ----------
-    X : array-like or DataFrame
-    n_features : int
-    feature_names : tuple of str, optional
-        Columns of a DataFrame to take, in this order.
-    columns : Columns, optional
-        What the columns of a DataFrame become. If it lacks some, it must have the features.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from nearfar.metrics.points import check_points
-    >>> check_points([[1, 2]], n_features=2)
-    array([[1., 2.]])
-    >>> check_points(pd.DataFrame({"b": [2], "c": [3], "a": [1]}), 2, ("a", "b"))
-    array([[1., 2.]])
+    feature_names: Columns of a DataFrame to take, in this order.
+    columns: What the columns of a DataFrame become. If it lacks some, it must have the
+        features.
     """
     is_array = type(X) is np.ndarray
     if not is_array and issparse(X):
@@ -78,16 +66,7 @@ def _of_frame(frame: Any, feature_names: tuple[str, ...] | None, columns: Column
 
 
 def unit_length(X: Floats) -> Floats:
-    """Divide each row by its Euclidean length; rows of zeros stay zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.metrics.points import unit_length
-    >>> unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
+    """Divide each row by its Euclidean length; rows of zeros stay zero."""
     # Dividing by the largest entry first keeps squares from overflow and underflow.
     largest = np.abs(X).max(axis=1, keepdims=True)
     scaled = X / np.where(largest > 0, largest, 1)
@@ -100,18 +79,8 @@ def check_rows(index: object, width: int, n_samples: int) -> Ints:
 
     Parameters
     ----------
-    index : array-like of int of shape (n, width), or Pairs or Triplets
-    width : int
-        Number of rows in each pair or triplet.
-    n_samples : int
-        Row numbers must be smaller than this.
-
-    Examples
-    --------
-    >>> from nearfar.metrics.points import check_rows
-    >>> i, j = check_rows([[0, 1], [0, 2]], width=2, n_samples=3)
-    >>> j
-    array([1, 2])
+    width: Number of rows in each pair or triplet.
+    n_samples: Row numbers must be smaller than this.
     """
     plain = isinstance(index, list | tuple | np.ndarray)
     rows = np.asarray(index if plain else getattr(index, "index", index))

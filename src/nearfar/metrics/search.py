@@ -57,14 +57,11 @@ class Pairwise:
 
     Attributes
     ----------
-    table : callable
-        Queries and gallery -> array of shape (n_queries, n_gallery) that orders the gallery.
-    paired : callable
-        Two arrays of the same shape -> what orders pairs of their rows.
-    name : str or None
-        Name of the distance in scikit-learn's `NearestNeighbors`, if it has one.
-    centred : bool
-        Whether to centre the rows first.
+    table: Queries and gallery -> array of shape (n_queries, n_gallery) that orders the
+        gallery.
+    paired: Two arrays of the same shape -> what orders pairs of their rows.
+    name: Name of the distance in scikit-learn's `NearestNeighbors`, if it has one.
+    centred: Whether to centre the rows first.
     """
 
     table: Callable[[Floats, Floats], Array]
@@ -95,18 +92,8 @@ class Distance:
 
     Attributes
     ----------
-    transform : callable
-        Maps rows.
-    pairwise : Pairwise
-        Distance between mapped rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.metrics.search import MANHATTAN, Distance, Gallery
-    >>> gallery = Gallery(Distance(np.asarray, MANHATTAN), [[0.0, 0.0], [3.0, 3.0], [0.0, 5.0]])
-    >>> gallery.search([[1.0, 1.0]]).nearest(2)
-    (array([[2., 4.]]), array([[0, 1]]))
+    transform: Maps rows.
+    pairwise: Distance between mapped rows.
     """
 
     transform: Callable[[Any], Any]
@@ -117,13 +104,7 @@ class Distance:
         yield np.arange(np.shape(queries)[0]), self
 
     def pair_distances(self, X: ArrayLike, index: object) -> Vector:
-        """Return what orders pairs of rows of X by distance, smallest for the nearest.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        index : array-like of int of shape (n_pairs, 2)
-        """
+        """Return what orders pairs of rows of X by distance, smallest for the nearest."""
         mapped = np.asarray(self.transform(X))
         i, j = check_rows(index, 2, len(mapped))
         out = np.empty(len(i))
@@ -141,23 +122,7 @@ class Distance:
 
 
 class Gallery:
-    """Rows that can be searched under a metric.
-
-    Parameters
-    ----------
-    metric : Metric or Distance
-    X : array-like of shape (n_samples, n_features)
-
-    Examples
-    --------
-    >>> from nearfar import Metric
-    >>> from nearfar.metrics.search import Gallery
-    >>> gallery = Gallery(Metric([[0.0, 1.0]]), [[0, 0], [0, 5], [9, 1]])
-    >>> gallery.search([[7, 4]]).nearest(1)
-    (array([[1.]]), array([[1]]))
-    >>> gallery.search().nearest(1)[1].ravel()
-    array([2, 2, 0])
-    """
+    """Rows that can be searched under a metric."""
 
     def __init__(self, metric: Metric | Distance, X: ArrayLike) -> None:
         self.metric, self.X = metric, _points(metric, X)
@@ -178,10 +143,8 @@ class Gallery:
 
         Parameters
         ----------
-        queries : array-like of shape (n_queries, n_features), optional
-            By default, rows of the gallery.
-        rows : array-like of int, optional
-            Which rows of the gallery; by default all.
+        queries: shape (n_queries, n_features). By default, rows of the gallery.
+        rows: Which rows of the gallery; by default all.
         """
         return Search(self, queries, rows)
 
@@ -202,11 +165,8 @@ class Search:
 
     Attributes
     ----------
-    own : array of int or None
-        For queries that are rows of the gallery, their row numbers: no row finds itself.
-    n_queries : int
-    n_candidates : int
-        Number of rows that a query can find.
+    own: For queries that are rows of the gallery, their row numbers: no row finds itself.
+    n_candidates: Number of rows that a query can find.
     """
 
     def __init__(self, gallery: Gallery, queries: ArrayLike | None, rows: ArrayLike | None) -> None:
@@ -254,9 +214,8 @@ class Search:
 
         Parameters
         ----------
-        depth : array of shape (n_queries,)
-            Number of rows that each query wants. A chunk is as wide as its deepest query; queries
-            of depth 0 are left out.
+        depth: shape (n_queries,). Number of rows that each query wants. A chunk is as wide as
+            its deepest query; queries of depth 0 are left out.
         """
         for part in self._parts():
             wanted = depth[part.numbers]
@@ -329,18 +288,7 @@ class _Space:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Queries that use one part of a metric.
-
-    Attributes
-    ----------
-    space : _Space
-    numbers : array of shape (n,)
-        Which queries they are.
-    points : array of shape (n, n_components)
-        Where they are in this space.
-    own : array of shape (n,) or None
-        Row numbers of queries that are rows of the gallery.
-    """
+    """Queries that use one part of a metric."""
 
     space: _Space
     numbers: Ints

@@ -29,19 +29,8 @@ class SignedForm:
 
     Parameters
     ----------
-    matrix : array of shape (n_features, n_features)
-        M, symmetric.
-    feature_names : tuple of str, optional
-    votes : Votes, optional
-        Binary weak models, which order triplets in place of H.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.metrics.signed_form import SignedForm
-    >>> form = SignedForm(np.diag([1.0, -1.0]))
-    >>> form.prefers([[0, 0], [0, 1], [1, 0]], [[0, 1, 2]])
-    array([1.])
+    matrix: shape (n_features, n_features). M, symmetric.
+    votes: Binary weak models, which order triplets in place of H.
     """
 
     matrix: Matrix
@@ -72,15 +61,7 @@ class SignedForm:
 
 
 def as_metric(learned: object) -> Metric:
-    """Return what a learner learned, or raise ValueError if it is not a metric.
-
-    Examples
-    --------
-    >>> from nearfar import Metric
-    >>> from nearfar.metrics.signed_form import as_metric
-    >>> as_metric(Metric.identity(2))
-    <Metric: 2 features -> 2>
-    """
+    """Return what a learner learned, or raise ValueError if it is not a metric."""
     if isinstance(learned, Metric):
         return learned
     raise ValueError(

@@ -21,18 +21,7 @@ class Votes:
 
     Parameters
     ----------
-    directions : array of shape (n_votes, n_features)
-    alphas : array of shape (n_votes,)
-        Weight of each vote.
-    thresholds : array of shape (n_votes,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.metrics.threshold_votes import Votes
-    >>> votes = Votes(np.array([[1.0, 0.0]]), np.array([0.5]), np.array([4.0]))
-    >>> votes.count(np.array([[0.0, 0.0], [1.0, 9.0], [3.0, 0.0]]), [0, 0], [1, 2])
-    array([0. , 0.5])
+    alphas: shape (n_votes,). Weight of each vote.
     """
 
     directions: Matrix
@@ -77,17 +66,8 @@ def triplet_scores(margins: Vector, votes: Vector | None = None) -> Vector:
 
     Parameters
     ----------
-    margins : array of shape (n_triplets,)
-        Squared distance to far minus squared distance to near.
-    votes : array of shape (n_triplets,), optional
-        Margins of votes. They decide; `margins` break their ties.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.metrics.threshold_votes import triplet_scores
-    >>> triplet_scores(np.array([0.3, -0.1, 0.0]))
-    array([1. , 0. , 0.5])
+    margins: shape (n_triplets,). Squared distance to far minus squared distance to near.
+    votes: shape (n_triplets,). Margins of votes. They decide; `margins` break their ties.
     """
     if np.isnan(margins).any():
         raise ValueError("Distances are not finite: values are missing, infinite or too large.")

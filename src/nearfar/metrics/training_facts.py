@@ -65,14 +65,10 @@ class Votes:
 
     Attributes
     ----------
-    classes : str
-        Digest of the names of the classes.
-    counted : list of list of int
-        For 1, 2, ... neighbours: number of rows whose winner had 1, 2, ... votes.
-    right : list of list of int
-        How many of them have the class that won.
-    best : int
-        How many neighbours vote best. Of numbers, there is nothing else.
+    classes: Digest of the names of the classes.
+    counted: For 1, 2, ... neighbours: number of rows whose winner had 1, 2, ... votes.
+    right: How many of them have the class that won.
+    best: How many neighbours vote best. Of numbers, there is nothing else.
     """
 
     classes: str
@@ -87,12 +83,9 @@ class Threshold:
 
     Attributes
     ----------
-    value : float
-        Minus infinity if no pair is the same.
-    criterion : str or None
-        What it was chosen by; None if it was given.
-    pairs : str or None
-        Identifies the pairs that it was chosen on.
+    value: Minus infinity if no pair is the same.
+    criterion: What it was chosen by; None if it was given.
+    pairs: Identifies the pairs that it was chosen on.
     """
 
     value: float
@@ -106,13 +99,9 @@ class Stated:
 
     Attributes
     ----------
-    measure : str
-    loss : float
-        Smaller is better.
-    text : str
-        The figure in words, and what it was measured on.
-    verdict : str
-        What a comparison found; empty without one.
+    loss: Smaller is better.
+    text: The figure in words, and what it was measured on.
+    verdict: What a comparison found; empty without one.
     """
 
     measure: str
@@ -127,12 +116,9 @@ class LearnedLabels:
 
     Attributes
     ----------
-    column : str
-        Empty if they have no name.
-    sizes : list of int
-        Rows of each class, the largest first; none if the labels are numbers.
-    n_groups : int
-        Of rows that were never both learned from and tested on; 0 without groups.
+    column: Empty if they have no name.
+    sizes: Rows of each class, the largest first; none if the labels are numbers.
+    n_groups: Of rows that were never both learned from and tested on; 0 without groups.
     """
 
     column: str
@@ -216,16 +202,7 @@ def note_learned_rows(path: Path, X: Floats) -> None:
 
 
 def row_digests(X: Floats) -> Ints:
-    """Return a number for each row, by which the same row is known again.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.metrics.training_facts import row_digests
-    >>> a, b, c = row_digests(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
-    >>> bool(a == c), bool(a == b)
-    (True, False)
-    """
+    """Return a number for each row, by which the same row is known again."""
     # Zero has two signs, which are the same number.
     rows = (np.asarray(row, dtype=np.float64) + 0.0 for row in X)
     hashes = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)

@@ -31,23 +31,8 @@ class WideMetric(Metric):
 
     Parameters
     ----------
-    weights : array-like of shape (n_features,)
-        The diagonal.
-    U : array-like of shape (n_features, rank)
-    B : array-like of shape (rank, n_features)
-    feature_names, votes, unit_rows, columns
-        As of `Metric`.
-
-    Examples
-    --------
-    >>> from nearfar.metrics.wide_metric import WideMetric
-    >>> metric = WideMetric([1.0, 1.0, 1.0], U=[[1.0], [0.0], [0.0]], B=[[4.0, 0.0, 0.0]])
-    >>> metric.distances([[0, 0, 0]], [[1, 0, 0], [0, 1, 0]])
-    array([[5., 1.]])
-    >>> metric.L
-    array([[5., 0., 0.],
-           [0., 1., 0.],
-           [0., 0., 1.]])
+    weights: shape (n_features,). The diagonal.
+    feature_names, votes, unit_rows, columns: As of `Metric`.
     """
 
     weights: Vector

@@ -36,14 +36,11 @@ def cross_fitted(
 
     Parameters
     ----------
-    votes_of : callable
-        Learns from the rows of its first argument, and returns the votes of the rows of its second
-        on those of its third.
-    X : array of shape (n_samples, n_features)
-    y : array of shape (n_samples,)
-        Classes as integers, or numbers as floats.
-    groups : array of int of shape (n_samples,), optional
-        Rows of one group are never on both sides; by default, copies of a row are a group.
+    votes_of: Learns from the rows of its first argument, and returns the votes of the rows
+        of its second on those of its third.
+    y: shape (n_samples,). Classes as integers, or numbers as floats.
+    groups: shape (n_samples,). Rows of one group are never on both sides; by default,
+        copies of a row are a group.
     """
     numbers = y.dtype.kind == "f"
     known = Supervision.of(y, len(X), groups=groups, numbers=numbers)

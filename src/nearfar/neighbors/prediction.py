@@ -26,21 +26,16 @@ class Prediction:
 
     Attributes
     ----------
-    values : array of shape (n_rows,)
-        Classes, or numbers.
-    probability : array of shape (n_rows,) or None
-        Of the class: how often votes that are as clear were right on rows that took no part. None
-        for numbers, and without a `Reliability`.
-    p_value : array of shape (n_rows,)
-        Small for rows that are unlike all training rows. If a row is like them, its p-value is at
-        most `a` with a probability of about `a` or less.
-    indices : array of int of shape (n_rows, n_neighbors)
-        The training rows that decided, nearest first.
-    distances : array of shape (n_rows, n_neighbors)
-        How far away they are.
-    votes : array of shape (n_rows,) or None
-        Share of the neighbours that have the predicted class; None for numbers. Under a metric that
-        was learned from them, they agree more often than they are right.
+    values: shape (n_rows,). Classes, or numbers.
+    probability: shape (n_rows,). Of the class: how often votes that are as clear were right
+        on rows that took no part. None for numbers, and without a `Reliability`.
+    p_value: shape (n_rows,). Small for rows that are unlike all training rows. If a row is
+        like them, its p-value is at most `a` with a probability of about `a` or less.
+    indices: shape (n_rows, n_neighbors). The training rows that decided, nearest first.
+    distances: shape (n_rows, n_neighbors). How far away they are.
+    votes: shape (n_rows,). Share of the neighbours that have the predicted class; None for
+        numbers. Under a metric that was learned from them, they agree more often than they
+        are right.
     """
 
     values: Array

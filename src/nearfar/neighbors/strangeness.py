@@ -56,18 +56,8 @@ class Strangeness:
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
-        Training rows; copies count once.
-    codes : array of int of shape (n_samples,), optional
-        Their classes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.neighbors.strangeness import Strangeness
-    >>> rows = np.random.default_rng(0).normal(size=(99, 2))
-    >>> Strangeness(rows).p_values([[0.0, 0.0], [9.0, 0.0]]).round(2)
-    array([0.56, 0.01])
+    X: shape (n_samples, n_features). Training rows; copies count once.
+    codes: shape (n_samples,). Their classes.
     """
 
     def __init__(self, X: ArrayLike, codes: Ints | None = None) -> None:

@@ -54,17 +54,8 @@ def squared_distances(X: Floats, i: Ints, j: Ints, *, dtype: DTypeLike = np.floa
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-    i, j : array of int of shape (n_pairs,)
-    dtype : type, default=np.float64
-        Type of the differences and of their squares; that of X is faster if it is float32.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.edges import squared_distances
-    >>> squared_distances(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([0]), np.array([1]))
-    array([25.])
+    dtype: Type of the differences and of their squares; that of X is faster if it is
+        float32.
     """
     out = np.empty(len(i))
     block = max(1, _BLOCK_ELEMENTS // max(1, X.shape[1]))
@@ -81,28 +72,14 @@ class Edges:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Points, float32 or float64; not copied.
-    a, b : array of int of shape (n_pairs,)
-        Ends of the pairs, in any order, with repetitions.
+    X: shape (n_samples, n_features). Points, float32 or float64; not copied.
+    a, b: shape (n_pairs,). Ends of the pairs, in any order, with repetitions.
 
     Attributes
     ----------
-    i, j : array of int of shape (n_edges,)
-        Ends of the distinct edges, i < j.
-    of_pair : array of int of shape (n_pairs,)
-        The edge that each pair is.
-    n_stored : int
-        Number of entries of the half Laplacian.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.edges import Edges
-    >>> edges = Edges(np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([1, 0]), np.array([0, 1]))
-    >>> edges.of_pair, edges.lengths(np.array([0.0, 1.0])), edges.matrix(np.array([1.0]))
-    (array([0, 0]), array([4.]), array([[1., 2.],
-                                        [2., 4.]]))
+    i, j: shape (n_edges,). Ends of the distinct edges, i < j.
+    of_pair: shape (n_pairs,). The edge that each pair is.
+    n_stored: Number of entries of the half Laplacian.
     """
 
     n_reads: ClassVar[float] = 0.0
@@ -206,25 +183,11 @@ class SignedEdges(Edges):
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Points, float32 or float64; not copied.
-    a : array of int of shape (n_constraints,)
-    *others : one or two arrays of int of shape (n_constraints,)
+    X: shape (n_samples, n_features). Points, float32 or float64; not copied.
 
     Attributes
     ----------
-    columns : tuple of arrays of int of shape (n_constraints,)
-        The edges of each constraint.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.edges import SignedEdges
-    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
-    >>> edges = SignedEdges(X, np.array([0]), np.array([2]), np.array([1]))
-    >>> edges.margins(np.array([0.0, 1.0])), edges.gram(np.array([1.0]))
-    (array([4.]), array([[-1.,  0.],
-                         [ 0.,  4.]]))
+    columns: shape (n_constraints,). The edges of each constraint.
     """
 
     def __init__(self, X: Floats, a: Ints, *others: Ints) -> None:
@@ -260,10 +223,8 @@ class SignedEdges(Edges):
 
         Parameters
         ----------
-        L : array of shape (rank, n_features), optional
-            Map to apply to the rows first.
-        weight : array of shape (n_constraints,), optional
-            Weights of the mean.
+        L: shape (rank, n_features). Map to apply to the rows first.
+        weight: shape (n_constraints,). Weights of the mean.
         """
         z = self.squared_distances(self.X if L is None else self.project(L.T))
         return self.combined(z), self.mean(z, weight)
@@ -320,31 +281,15 @@ class TripletEdges:
 
     Parameters
     ----------
-    X : array or Rows of shape (n_samples, n_features)
-        Points, float32 or float64; not copied.
-    index : array of int of shape (n_triplets, 3)
-        Rows (anchor, near, far); at least one triplet.
-    weight : array of shape (n_triplets,), optional
-    unit : float or {"mean", "long", "longest"}, default="mean"
-        The squared distance that counts as one: a number, or the mean, the 90th percentile ("long")
-        or the largest of the squared distances of the triplets' edges.
+    X: shape (n_samples, n_features). Points, float32 or float64; not copied.
+    index: shape (n_triplets, 3). Rows (anchor, near, far); at least one triplet.
+    unit: The squared distance that counts as one: a number, or the mean, the 90th
+        percentile ("long") or the largest of the squared distances of the triplets' edges.
 
     Attributes
     ----------
-    unit : float
-        The squared distance that counts as one.
-    near, far : array of int of shape (n_triplets,)
-        The edges of each triplet.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.edges import TripletEdges
-    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
-    >>> triplets = TripletEdges(X, np.array([[0, 1, 2]]), unit=1.0)
-    >>> triplets.factor_margins(np.eye(2)), triplets.matrix(np.array([1.0]))
-    (array([3.]), array([[-1.,  0.],
-                         [ 0.,  4.]]))
+    unit: The squared distance that counts as one.
+    near, far: shape (n_triplets,). The edges of each triplet.
     """
 
     def __init__(

@@ -28,15 +28,7 @@ _EQUAL_ENTRIES = 1e-6
 
 
 def product(A: Floats, B: Floats) -> Floats:
-    """Return A B, for a matrix A and a matrix or vector B.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.linear_algebra import product
-    >>> product(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
-    array([3., 7.])
-    """
+    """Return A B, for a matrix A and a matrix or vector B."""
     size = _rows_of_a_block(A, B.shape[1:])
     if len(A) <= size:
         with single_threaded_libraries():
@@ -52,15 +44,7 @@ def product(A: Floats, B: Floats) -> Floats:
 
 
 def cross_product(A: Floats, B: Floats) -> Matrix:
-    """Return A' B in float64, for a matrix A and a matrix or vector B with as many rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.linear_algebra import cross_product
-    >>> cross_product(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
-    array([4., 6.])
-    """
+    """Return A' B in float64, for a matrix A and a matrix or vector B with as many rows."""
     size = _rows_of_a_block(A, B.shape[1:])
     if len(A) <= size:
         with single_threaded_libraries():
@@ -102,14 +86,6 @@ def signed(rows: Matrix) -> Matrix:
     """Return a vector, or each row, with the sign that makes its largest entry positive.
 
     Of entries that differ by rounding the first counts as the largest.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.linear_algebra import signed
-    >>> signed(np.array([[1.0, -3.0], [-2.0, 2.0 + 1e-9]]))
-    array([[-1.,  3.],
-           [ 2., -2.]])
     """
     size = np.abs(rows)
     large = size >= (1 - _EQUAL_ENTRIES) * size.max(axis=-1, keepdims=True)
@@ -125,18 +101,8 @@ def determined(values: Vector, rows: Matrix) -> Matrix:
 
     Parameters
     ----------
-    values : array of shape (n,)
-        Eigenvalues, rising or falling.
-    rows : array of shape (n, D)
-        Eigenvectors, or a map that is made of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.linear_algebra import determined
-    >>> determined(np.ones(2), np.array([[0.6, 0.0, 0.8], [0.8, 0.0, -0.6]])).round(6) + 0.0
-    array([[1., 0., 0.],
-           [0., 0., 1.]])
+    values: shape (n,). Eigenvalues, rising or falling.
+    rows: shape (n, D). Eigenvectors, or a map that is made of them.
     """
     rows = np.array(rows)
     apart = np.abs(np.diff(values)) > _EQUAL_VALUES * np.abs(values).max(initial=0.0)
@@ -153,21 +119,8 @@ def by_spread(L: Matrix, covariance: Matrix | None = None) -> tuple[Vector, Matr
 
     Parameters
     ----------
-    L : array of shape (n_rows, n_features)
-    covariance : array of shape (n_features, n_features), optional
-        That of the points; the identity by default, so that rows become orthogonal.
-
-    Returns
-    -------
-    variances : array of shape (n_rows,)
-    L : array of shape (n_rows, n_features)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.linear_algebra import by_spread
-    >>> by_spread(np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 1.0]]))[0].round(3)
-    array([25.649,  0.351])
+    covariance: shape (n_features, n_features). That of the points; the identity by default,
+        so that rows become orthogonal.
     """
     values, axes = np.linalg.eigh(L @ (L.T if covariance is None else covariance @ L.T))
     return values[::-1], determined(values[::-1], axes.T[::-1] @ L)
@@ -178,13 +131,6 @@ def row_space(X: Floats) -> Matrix | None:
 
     Directions along which the rows extend less than about 1e-6 of their largest extent are left
     out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.linear_algebra import row_space
-    >>> row_space(np.array([[3.0, 0.0], [-1.0, 0.0]]))
-    array([[1., 0.]])
     """
     n, D = X.shape
     gram = np.zeros((min(n, D), min(n, D)))
@@ -210,21 +156,10 @@ def row_space(X: Floats) -> Matrix | None:
 def axes_of_span(X: Matrix) -> Matrix:
     """Return orthonormal axes of the space that rows span, the longest extent first.
 
-    Parameters
-    ----------
-    X : array of shape (n_points, n_coordinates)
-
     Returns
     -------
     array of shape (n_coordinates, n_axes)
         Rows of zeros still have one axis.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.linear_algebra import axes_of_span
-    >>> axes_of_span(np.array([[3.0, 4.0, 0.0], [6.0, 8.0, 0.0]])).ravel() + 0.0
-    array([0.6, 0.8, 0. ])
     """
     _, size, axes = np.linalg.svd(X, full_matrices=False)
     n_axes = max(1, int(np.count_nonzero(size > max(X.shape) * np.finfo(float).eps * size[0])))
@@ -232,15 +167,6 @@ def axes_of_span(X: Matrix) -> Matrix:
 
 
 def lies_in_span(X: Matrix, axes: Matrix) -> bool:
-    """Return whether rows lie in the space of orthonormal axes, up to rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.linear_algebra import lies_in_span
-    >>> axes = np.array([[0.6], [0.8]])
-    >>> lies_in_span(np.array([[3.0, 4.0]]), axes), lies_in_span(np.array([[3.0, 5.0]]), axes)
-    (True, False)
-    """
+    """Return whether rows lie in the space of orthonormal axes, up to rounding."""
     outside = X - (X @ axes) @ axes.T
     return bool(np.linalg.norm(outside) <= _ROUNDING * np.linalg.norm(X))

@@ -23,17 +23,7 @@ LARGEST_VALUE = 1e145
 
 
 def refuse_masked(values: object, name: str) -> None:
-    """Raise ValueError for a masked array with masked entries: NumPy would drop the mask.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.missing import refuse_masked
-    >>> refuse_masked(np.ma.masked_equal([[1.0, 2.0], [3.0, 9.0]], 9.0), "X")
-    Traceback (most recent call last):
-    ...
-    ValueError: X has masked entries (1); fill them in (`X.filled`), or leave out their rows.
-    """
+    """Raise ValueError for a masked array with masked entries: NumPy would drop the mask."""
     number = int(np.sum(values.mask)) if isinstance(values, np.ma.MaskedArray) else 0
     if number:
         raise ValueError(
@@ -44,18 +34,7 @@ def refuse_masked(values: object, name: str) -> None:
 
 @contextmanager
 def naming_remedies() -> Iterator[None]:
-    """Say in scikit-learn's errors about text, gaps and sparse matrices what helps with nearfar.
-
-    Examples
-    --------
-    >>> from sklearn.utils import check_array
-    >>> from nearfar.numerics.missing import naming_remedies
-    >>> with naming_remedies():
-    ...     check_array([[1.0, float("nan")]], input_name="X")
-    Traceback (most recent call last):
-    ...
-    ValueError: Input X contains NaN. Fill in missing values, or leave out their rows: for a ...
-    """
+    """Say in scikit-learn's errors about text, gaps and sparse matrices what helps with nearfar."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -79,14 +58,7 @@ def naming_remedies() -> Iterator[None]:
 
 
 def sparse_error(name: str) -> TypeError:
-    """Return the error for a sparse matrix.
-
-    Examples
-    --------
-    >>> from nearfar.numerics.missing import sparse_error
-    >>> print(sparse_error("X"))
-    X is sparse and must be dense: reduce it, as in make_pipeline(TruncatedSVD(256), ...
-    """
+    """Return the error for a sparse matrix."""
     return TypeError(
         f"{name} is sparse and must be dense: reduce it, as in make_pipeline(TruncatedSVD(256), "
         f"...), or use {name}.toarray() if it is small; OneHotEncoder has sparse_output=False."
@@ -97,29 +69,13 @@ def surely_finite(values: Array) -> bool:
     """Tell whether numbers are finite, from their sum; False if some are not, or if it overflows.
 
     An array of booleans takes a quarter of the memory of float32.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.missing import surely_finite
-    >>> surely_finite(np.ones(3)), surely_finite(np.array([1.0, np.nan]))
-    (True, False)
     """
     with np.errstate(all="ignore"):
         return bool(np.isfinite(values.sum(dtype=np.float64)))
 
 
 def refuse_missing(values: object, name: str) -> None:
-    """Raise ValueError if a label or group is missing: masked, NaN, NaT, None or NA.
-
-    Examples
-    --------
-    >>> from nearfar.numerics.missing import refuse_missing
-    >>> refuse_missing(["a", None, "b"], "y")
-    Traceback (most recent call last):
-    ...
-    ValueError: y: no value in row 1; fill it in, or leave the row out.
-    """
+    """Raise ValueError if a label or group is missing: masked, NaN, NaT, None or NA."""
     refuse_masked(values, name)
     array = np.asarray(values)
     lacks = np.zeros(len(np.atleast_1d(array)), dtype=np.bool_)
@@ -147,12 +103,6 @@ def labelled_rows(y: object) -> Ints | None:
     As in scikit-learn's semi-supervised estimators, -1 marks unlabelled rows: where it is the only
     negative number beside at least two classes that are whole numbers. Beside 0 and 1 alone, or one
     other class, it may as well be a class, and is one.
-
-    Examples
-    --------
-    >>> from nearfar.numerics.missing import labelled_rows
-    >>> labelled_rows([0, 1, 2, 2]), labelled_rows([-1, 1, 1])
-    (None, None)
     """
     values = np.asarray(y)
     if values.ndim != 1 or values.dtype.kind not in "if":
@@ -178,14 +128,7 @@ def labelled_rows(y: object) -> Ints | None:
 
 
 def at_rows(rows: Ints, *given: Any) -> tuple[Any, ...]:
-    """Return some rows of arrays, frames or lists of the same length; what is None stays so.
-
-    Examples
-    --------
-    >>> from nearfar.numerics.missing import at_rows
-    >>> at_rows([0, 2], ["a", "b", "c"], [[1], [2], [3]], None)
-    (['a', 'c'], [[1], [3]], None)
-    """
+    """Return some rows of arrays, frames or lists of the same length; what is None stays so."""
     check_consistent_length(*given)
     return tuple(None if each is None else _safe_indexing(each, rows) for each in given)
 

@@ -55,21 +55,10 @@ class NearestRows:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-    numbers : array of int of shape (n_samples,), optional
-        Numbers of the rows, which are found and break ties; by default their places in X.
-    tolerance : float, default=0.0
-        Relative difference below which squared distances are tied.
-    farthest : bool, default=False
-        Find the farthest rows instead.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.nearest_rows import NearestRows
-    >>> rows = NearestRows(np.array([[0.0], [3.0], [4.0]]))
-    >>> rows.nearest(np.array([[1.0]]), 2)
-    (array([[1., 2.]]), array([[0, 1]]))
+    numbers: shape (n_samples,). Numbers of the rows, which are found and break ties; by
+        default their places in X.
+    tolerance: Relative difference below which squared distances are tied.
+    farthest: Find the farthest rows instead.
     """
 
     def __init__(
@@ -115,13 +104,9 @@ class NearestRows:
 
         Parameters
         ----------
-        queries : array of shape (n_queries, n_features)
-        k : int
-        own : array of int of shape (n_queries,), optional
-            The place of a row that each query does not find.
-        inside, outside : array of int of shape (n_queries, 2), optional
-            Where the run of rows starts and stops that each query may find, or may not find.
-            Both ascend.
+        own: shape (n_queries,). The place of a row that each query does not find.
+        inside, outside: shape (n_queries, 2). Where the run of rows starts and stops that each
+            query may find, or may not find. Both ascend.
 
         Returns
         -------
@@ -159,11 +144,7 @@ class NearestRows:
 
 
 class _Block:
-    """A block of queries with their candidates so far.
-
-    `limit` has the smallest k-th upper bound of each query. Bounds lack (1 - 2g) |q|^2, which is
-    the same for all candidates of a query.
-    """
+    """A block of queries with their candidates so far."""
 
     def __init__(self, rows: NearestRows, queries: Floats, k: int, left_out: list[Ints]) -> None:
         self.rows, self.queries, self.k, self.left_out = rows, queries, k, left_out
@@ -271,26 +252,13 @@ class ClassOrder:
 
     Parameters
     ----------
-    y : array of shape (n_samples,)
-        Class codes.
+    y: shape (n_samples,). Class codes.
 
     Attributes
     ----------
-    order : array of shape (n_samples,)
-        Row numbers, class by class.
-    edges : array of shape (n_classes + 1,)
-        Where classes begin and end in that order.
-    codes : array of shape (n_samples,)
-        Class of each row in that order, from 0.
-    sizes : array of shape (n_classes,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.nearest_rows import ClassOrder
-    >>> classes = ClassOrder(np.array([1, 0, 1]))
-    >>> classes.order, classes.edges
-    (array([1, 0, 2]), array([0, 1, 3]))
+    order: shape (n_samples,). Row numbers, class by class.
+    edges: shape (n_classes + 1,). Where classes begin and end in that order.
+    codes: shape (n_samples,). Class of each row in that order, from 0.
     """
 
     def __init__(self, y: NDArray[np.integer]) -> None:
@@ -308,14 +276,6 @@ class ClassOrder:
 
 
 def place_in_run(group: Ints) -> Ints:
-    """Position of each element within its run of equal values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.nearest_rows import place_in_run
-    >>> place_in_run(np.array([3, 3, 5]))
-    array([0, 1, 0])
-    """
+    """Position of each element within its run of equal values."""
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     return np.arange(len(group)) - np.repeat(starts, np.diff(starts, append=len(group)))

@@ -49,10 +49,7 @@ class Point:
 
     Attributes
     ----------
-    value : float
-    gradient : array of shape (n_terms,)
-    curvature : callable
-        Rows of terms -> the curvature among them, a psd matrix.
+    curvature: Rows of terms -> the curvature among them, a psd matrix.
     """
 
     value: float
@@ -69,28 +66,15 @@ def maximize(f: Callable[[Vector], Point], w: Vector, *, tol: float) -> tuple[Ve
 
     Parameters
     ----------
-    f : callable
-        Weights -> `Point`.
-    w : array of shape (n_terms,)
-        Where to begin.
-    tol : float
-        How far below the maximum the result may be.
+    f: Weights -> `Point`.
+    w: shape (n_terms,). Where to begin.
+    tol: How far below the maximum the result may be.
 
     Returns
     -------
     w : array of shape (n_terms,)
     point : Point
         The function there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.optimizers import Point, maximize
-    >>> goal = np.array([0.7, 0.5, -0.9])
-    >>> def f(w):
-    ...     return Point(-((w - goal) ** 2).sum() / 2, goal - w, lambda rows: np.eye(len(rows)))
-    >>> maximize(f, np.ones(3) / 3, tol=1e-12)[0].round(6)
-    array([0.6, 0.4, 0. ])
     """
     point, before = f(w), np.inf
     for _ in range(_MAX_STEPS):
@@ -169,10 +153,7 @@ def maximize_quadratic(H: Matrix, q: Vector, x: Vector) -> Vector:
 
 
 def _maximize_on_face(H: Matrix, q: Vector, members: Ints, now: Vector) -> tuple[Vector, float]:
-    """Maximise the quadratic over the plane of a face; also return the multiplier of the sum.
-
-    Where the quadratic is flat, the point stays near where it is `now`.
-    """
+    """Maximise the quadratic over the plane of a face; also return the multiplier of the sum."""
     face, gain = H[np.ix_(members, members)], q[members]
     x = np.ones(1)
     if len(members) > 1:
@@ -214,17 +195,11 @@ def lbfgs(
 
     Parameters
     ----------
-    f : callable
-        Point -> value and gradient.
-    x : array of shape (n,)
-        Where to begin.
-    max_iter : int
-        The most iterations.
-    tol : float
-        Relative decrease of the value at which to end.
-    bounds : list of (low, high), optional
-    memory : int, default=10
-        Steps that are remembered.
+    f: Point -> value and gradient.
+    x: shape (n,). Where to begin.
+    max_iter: The most iterations.
+    tol: Relative decrease of the value at which to end.
+    memory: Steps that are remembered.
 
     Yields
     ------
@@ -236,14 +211,6 @@ def lbfgs(
     -------
     str
         "converged", "max_iter", or "stalled" if rounding ends the search along a line.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.optimizers import lbfgs
-    >>> steps = lbfgs(lambda x: (float(x @ x), 2 * x), np.ones(2), max_iter=9, tol=1e-9)
-    >>> [round(value, 6) for value, x in steps][-1]
-    0.0
     """
     options: Any = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "maxcor": memory}
     outbox: SimpleQueue[tuple[float, Vector] | str | BaseException] = SimpleQueue()

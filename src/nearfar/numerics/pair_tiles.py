@@ -55,10 +55,8 @@ class Band:
 
     Attributes
     ----------
-    rows : slice
-        In class order.
-    near : tuple of (slice, slice)
-        Blocks of near pairs: rows of the band, counted from its first, and columns.
+    rows: In class order.
+    near: Blocks of near pairs: rows of the band, counted from its first, and columns.
     """
 
     rows: slice
@@ -76,11 +74,9 @@ class BandWeights:
 
     Attributes
     ----------
-    band : Band
-    far : array of shape (height, n_samples)
-        0 for near pairs. It lives in a buffer of its thread, until the thread fills it again.
-    near : list of arrays
-        One for each near block of the band; 0 for the pair of a row with itself.
+    far: shape (height, n_samples). 0 for near pairs. It lives in a buffer of its thread,
+        until the thread fills it again.
+    near: One for each near block of the band; 0 for the pair of a row with itself.
     """
 
     band: Band
@@ -122,16 +118,12 @@ class PairTiles(ClassOrder):
 
     Parameters
     ----------
-    y : array of shape (n_samples,)
-        Class codes.
-    anchors : array of bool of shape (n_samples,), optional
-        Which rows are in a band; by default all.
+    y: shape (n_samples,). Class codes.
+    anchors: shape (n_samples,). Which rows are in a band; by default all.
 
     Attributes
     ----------
-    counted : array of bool of shape (n_samples,)
-        Which rows are in a band, in class order.
-    bands : list of Band
+    counted: shape (n_samples,). Which rows are in a band, in class order.
     """
 
     def __init__(self, y: NDArray[np.integer], anchors: NDArray[np.bool_] | None = None) -> None:
@@ -183,10 +175,8 @@ class PairTiles(ClassOrder):
 
         Parameters
         ----------
-        weights_of : callable
-            Band -> weights w_ij of its rows; the Laplacian is that of w + w'.
-        T : array of shape (n_samples, k)
-            In class order.
+        weights_of: Band -> weights w_ij of its rows; the Laplacian is that of w + w'.
+        T: shape (n_samples, k). In class order.
 
         Returns
         -------
@@ -232,15 +222,7 @@ _buffers = threading.local()
 
 
 def largest_squared_distance(X: Floats) -> float:
-    """Largest squared distance between two rows of X, block by block.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.pair_tiles import largest_squared_distance
-    >>> largest_squared_distance(np.array([[0.0, 0.0], [3.0, 4.0], [1.0, 1.0]]))
-    25.0
-    """
+    """Largest squared distance between two rows of X, block by block."""
     P = X - X.mean(axis=0)
     norms = np.einsum("ij,ij->i", P, P, dtype=np.float64)
     largest = 0.0
@@ -282,11 +264,7 @@ class PairForm(ABC):
 
         Parameters
         ----------
-        band : Band
-        near_shift, far_shift : array of shape (n_samples,) or float
-        near_sign : {1.0, -1.0}
-        number : int, default=0
-            Which of the thread's buffers to fill.
+        number: Which of the thread's buffers to fill.
         """
         far, near = self._exponents(band, near_shift, far_shift, near_sign, number)
         smallest = _SMALLEST_EXPONENT[self.dtype.itemsize]
@@ -377,10 +355,8 @@ class Embedded(PairForm):
 
     Attributes
     ----------
-    P : array of shape (n_samples, k)
-        Coordinates.
-    signs : array of shape (k,)
-        +1, or -1 for coordinates that count negatively.
+    P: shape (n_samples, k). Coordinates.
+    signs: shape (k,). +1, or -1 for coordinates that count negatively.
     """
 
     P: Floats
@@ -437,11 +413,8 @@ class Voted(PairForm):
 
     Attributes
     ----------
-    base : Embedded
-        The distances to start from.
-    p : array of shape (n_votes, n_samples)
-        Projections.
-    thresholds, alphas : array of shape (n_votes,)
+    base: The distances to start from.
+    p: shape (n_votes, n_samples). Projections.
     """
 
     base: Embedded

@@ -58,14 +58,11 @@ class BandEdges:
 
     Attributes
     ----------
-    rows : slice
-        The rows of the band.
-    pieces : list of slice
-        Pieces of the rows from the band's first row on; those of the band come first.
-    starts : array of int of shape (n_pieces + 1,)
-        Where the edges of each piece begin.
-    i, j : array of int of shape (n_edges,)
-        Ends, counted from the first row of the band and from that of the piece.
+    rows: The rows of the band.
+    pieces: Pieces of the rows from the band's first row on; those of the band come first.
+    starts: shape (n_pieces + 1,). Where the edges of each piece begin.
+    i, j: shape (n_edges,). Ends, counted from the first row of the band and from that of
+        the piece.
     """
 
     rows: slice
@@ -147,11 +144,10 @@ class BandMembers:
 
     Attributes
     ----------
-    codes : array of int of shape (n_members,)
-        Numbers of constraints, sorted by edge; those of second edges plus `n_constraints`.
-    first : array of int of shape (n_edges,) or None
-        Where the members of each edge begin; None if each edge has one.
-    n_constraints : int
+    codes: shape (n_members,). Numbers of constraints, sorted by edge; those of second edges
+        plus `n_constraints`.
+    first: shape (n_edges,). Where the members of each edge begin; None if each edge has
+        one.
     """
 
     codes: StoredArray
@@ -183,10 +179,7 @@ class BandMembers:
         return total
 
     def _blocks(self) -> Iterator[tuple[slice, Ints | None, Ints, NDArray[np.bool_]]]:
-        """Yield runs of edges, where the members of each begin, and the members.
-
-        These are numbers of constraints, and whether it is their second edge.
-        """
+        """Yield runs of edges, where the members of each begin, and the members."""
         n_edges = len(self.codes if self.first is None else self.first)
         for top in range(0, n_edges, _BLOCK_MEMBERS):
             edges = slice(top, min(top + _BLOCK_MEMBERS, n_edges))
@@ -207,18 +200,7 @@ def _at_members(z: Vector, first: Ints | None, n_members: int) -> Vector:
 
 
 class TiledEdges:
-    """Constraints over rows that are not in memory.
-
-    Parameters
-    ----------
-    X : Rows
-    a : array of int of shape (n_constraints,)
-    *others : one or two arrays of int of shape (n_constraints,)
-
-    Attributes
-    ----------
-    bands : list of BandEdges
-    """
+    """Constraints over rows that are not in memory."""
 
     def __init__(self, X: Rows, a: Ints, *others: Ints) -> None:
         self.X = X
@@ -416,11 +398,7 @@ class TiledEdges:
 
 
 def _bands(X: Rows) -> Iterator[tuple[slice, list[slice]]]:
-    """Yield the rows of each band, and the pieces from its first row on.
-
-    Bands are as large as memory allows, since each of them reads all rows that follow, but there
-    are enough of them to share out.
-    """
+    """Yield the rows of each band, and the pieces from its first row on."""
     row_bytes = X.shape[1] * X.dtype.itemsize
     height = max(1, min(_BAND_BYTES // max(1, row_bytes), -(-len(X) // _BANDS)))
     pieces = X.pieces
@@ -433,16 +411,7 @@ def _bands(X: Rows) -> Iterator[tuple[slice, list[slice]]]:
 
 
 class Scratch:
-    """A temporary file that holds arrays.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.numerics.tiled_edges import Scratch
-    >>> stored = Scratch().store(np.arange(10))
-    >>> len(stored), stored[3:5]
-    (10, array([3, 4]))
-    """
+    """A temporary file that holds arrays."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="nearfar-", buffering=0)  # noqa: SIM115

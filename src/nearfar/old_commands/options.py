@@ -280,14 +280,10 @@ class SupervisedInput:
 
         Parameters
         ----------
-        numbers : bool, optional
-            Whether labels are numbers, not classes, if no option says so.
-        show : str, optional
-            Column to show for each row.
-        image, pictures : str, Path, optional
-            Column with paths of pictures, and their folder.
-        metric : Metric, optional
-            The metric whose features are wanted.
+        numbers: Whether labels are numbers, not classes, if no option says so.
+        show: Column to show for each row.
+        image, pictures: Column with paths of pictures, and their folder.
+        metric: The metric whose features are wanted.
         """
         with bars(), stage("reading the rows"):
             return read_table(

@@ -211,12 +211,9 @@ def command_line(
 
     Parameters
     ----------
-    context : typer.Context
-    name : str, optional
-        Another command, which has the same arguments.
-    changes : mapping of str to object, optional
-        Other values of parameters, by name; None leaves an option out. Those that the command does
-        not have come last.
+    name: Another command, which has the same arguments.
+    changes: Other values of parameters, by name; None leaves an option out. Those that the
+        command does not have come last.
     """
     words = ["nearfar", name or (context.info_name or "").removeprefix("nearfar ")]
     changes = dict(changes or {})

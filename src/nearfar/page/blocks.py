@@ -53,11 +53,8 @@ class MatrixCell:
 
     Attributes
     ----------
-    text : str
-    shade : float
-        How dark it is, from 0 to 1.
-    right : bool
-        Whether it is on the diagonal.
+    shade: How dark it is, from 0 to 1.
+    right: Whether it is on the diagonal.
     """
 
     text: str
@@ -98,13 +95,9 @@ class Bar:
 
     Attributes
     ----------
-    name, text : str
-        What it is, and its value.
-    length, low, high : float
-    look : str
-        Classes of the style sheet.
-    note : str
-        A few words beside the name.
+    name, text: What it is, and its value.
+    look: Classes of the style sheet.
+    note: A few words beside the name.
     """
 
     name: str
@@ -188,14 +181,7 @@ class Facts(Block):
 
 
 def shortened(text: str) -> str:
-    """Return a text on one line, cut if it is long.
-
-    Examples
-    --------
-    >>> from nearfar.page.blocks import shortened
-    >>> shortened("two  words")
-    'two words'
-    """
+    """Return a text on one line, cut if it is long."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_TEXT_LENGTH else f"{line[: _MAX_TEXT_LENGTH - 1]}…"
 

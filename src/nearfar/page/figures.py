@@ -43,12 +43,9 @@ def svgs(draw: Callable[[], Axes | AxesGrid], label: str, prefix: str) -> list[s
 
     Parameters
     ----------
-    draw : callable
-        A function that makes axes, in one figure or in several, and returns them.
-    label : str
-        Description for screen readers.
-    prefix : str
-        Prefix of the ids in these figures; it must be unique on the page.
+    draw: A function that makes axes, in one figure or in several, and returns them.
+    label: Description for screen readers.
+    prefix: Prefix of the ids in these figures; it must be unique on the page.
     """
     try:
         import matplotlib as mpl

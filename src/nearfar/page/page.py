@@ -32,29 +32,9 @@ def write_report(
 
     Parameters
     ----------
-    path : path-like
-        An existing file is replaced only once the report is complete.
-    study : Study
-    progress : callable, optional
-        Called before each section with the number of finished sections, their total, and the name
-        of the next one.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from sklearn.datasets import load_iris
-    >>> from nearfar import BoostMetric
-    >>> from nearfar.tables.report_study import Study
-    >>> from nearfar.page.page import write_report
-    >>> X, y = load_iris(return_X_y=True)
-    >>> def learn(X, y):
-    ...     return BoostMetric(max_iter=10).fit(X, y)
-    >>> study = Study("iris", X, y, learn(X, y).metric_, "BoostMetric", relearn=learn)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "iris.html"
-    ...     write_report(path, study)
-    ...     path.read_text()[:15]
-    '<!DOCTYPE html>'
+    path: An existing file is replaced only once the report is complete.
+    progress: Called before each section with the number of finished sections, their total,
+        and the name of the next one.
     """
     if len(study.X) < _MIN_ROWS:
         raise ValueError(f"A report needs at least {_MIN_ROWS} rows; got {len(study.X)}.")
@@ -97,15 +77,10 @@ def render_page(
 
     Parameters
     ----------
-    name, title, subject : str
-        Heading of the page, title of its window, and what it is about.
-    headlines : list of Headline
-        The first is the main one.
-    reason : str
-        Sentences below the headlines.
-    notes : sequence of Note
-        What to know first.
-    sections : iterable of Section
+    name, title, subject: Heading of the page, title of its window, and what it is about.
+    headlines: The first is the main one.
+    reason: Sentences below the headlines.
+    notes: What to know first.
     """
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -134,14 +109,7 @@ def render_page(
 
 
 def with_code(text: str) -> str:
-    """Return text as HTML; what is between backticks is code, and options are not torn.
-
-    Examples
-    --------
-    >>> from nearfar.page.page import with_code
-    >>> with_code("1 < 2: see `nearfar show`, or --drop")
-    '1 &lt; 2: see <code>nearfar show</code>, or <span class="option">--drop</span>'
-    """
+    """Return text as HTML; what is between backticks is code, and options are not torn."""
     escaped = _OPTION.sub(r'<span class="option">\g<0></span>', html.escape(text))
     parts = escaped.split("`")
     if len(parts) % 2 == 0:

@@ -17,12 +17,7 @@ _QUALITY = 75
 
 
 def thumbnail(path: Path | None) -> str:
-    """Return the data address of a small copy of a picture; empty if it cannot be read.
-
-    Parameters
-    ----------
-    path : Path or None
-    """
+    """Return the data address of a small copy of a picture; empty if it cannot be read."""
     if path is None:
         return ""
     from PIL import Image, ImageOps
@@ -46,9 +41,7 @@ def pixels(values: Vector, shape: tuple[int, ...]) -> str:
 
     Parameters
     ----------
-    values : array
-    shape : tuple of int
-        Height and width (and channels).
+    shape: Height and width (and channels).
     """
     from PIL import Image, ImageOps
 

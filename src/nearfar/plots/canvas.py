@@ -96,27 +96,13 @@ def as_text(name: str) -> str:
 
 
 def short_text(name: str) -> str:
-    """Escape a name, and cut it if it is long.
-
-    Examples
-    --------
-    >>> from nearfar.plots.canvas import short_text
-    >>> short_text("od280/od315_of_diluted_wines")
-    'od280/od315_of_diluted_…'
-    """
+    """Escape a name, and cut it if it is long."""
     long = len(name) > _MAX_NAME_LENGTH
     return as_text(f"{name[: _MAX_NAME_LENGTH - 1]}…" if long else name)
 
 
 def hover_id(group: int, title: str) -> str:
-    """Return the id in SVG of points with a title; those of a group belong together.
-
-    Examples
-    --------
-    >>> from nearfar.plots.canvas import hover_id
-    >>> hover_id(2, "setosa")
-    'hover:2:setosa'
-    """
+    """Return the id in SVG of points with a title; those of a group belong together."""
     return f"{HOVER_ID}{group}:{title}"
 
 
@@ -151,11 +137,8 @@ def named_lines(
 
     Parameters
     ----------
-    lines : mapping of str to (array, array)
-        Coordinates x and y by name.
-    ax : Axes, optional
-    **labels
-        Passed to `Axes.set`.
+    lines: Coordinates x and y by name.
+    **labels: Passed to `Axes.set`.
     """
     ax = one_axes(ax)
     for number, (name, (x, y)) in enumerate(lines.items()):
@@ -207,11 +190,9 @@ def grid(
 
     Parameters
     ----------
-    given : Axes, array-like of Axes, callable or None
-        A callable makes axes and is called for each, for example to have each in its own figure.
-    n_rows, n_columns : int
-    cell : (float, float)
-        Width and height of new axes, in inches.
+    given: A callable makes axes and is called for each, for example to have each in its own
+        figure.
+    cell: Width and height of new axes, in inches.
     """
     if callable(given):
         given = [given() for _ in range(n_rows * n_columns)]

@@ -36,23 +36,9 @@ def place_labels(ax: Any, anchors: Mapping[str, Vector], *, points: Matrix | Non
 
     Parameters
     ----------
-    ax : Axes
-    anchors : mapping of str to array of shape (2,)
-        Points in the coordinates of the data, by name. The first names have the best places.
-    points : array of shape (n_points, 2), optional
-        Points that names must not cover.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from matplotlib import pyplot
-    >>> from nearfar.plots.labels import place_labels
-    >>> ax = pyplot.figure().subplots()
-    >>> place_labels(ax, {"one": np.array([0.5, 0.5]), "other": np.array([0.5, 0.5])})
-    >>> [text.get_text() for text in ax.texts]
-    ['one', 'other']
-    >>> [text.get_position() == (0, 0) for text in ax.texts]
-    [True, False]
+    anchors: shape (2,). Points in the coordinates of the data, by name. The first names
+        have the best places.
+    points: shape (n_points, 2). Points that names must not cover.
     """
     if not anchors:
         return
@@ -97,11 +83,7 @@ def place_labels(ax: Any, anchors: Mapping[str, Vector], *, points: Matrix | Non
 
 
 def _steps(height: float, half: Vector, *, beside: bool) -> Iterator[Vector]:
-    """Yield places to try, relative to the point.
-
-    They are the point itself, then rings around it or, beside a point, first next to it, then
-    farther.
-    """
+    """Yield places to try, relative to the point."""
     if beside:
         for ring in range(1, _MAX_RINGS_BESIDE + 1):
             for side in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):

@@ -130,16 +130,7 @@ def before_and_after(
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """The points that are drawn: all, or a fixed sample stratified by class.
-
-    Attributes
-    ----------
-    classes : Classes or None
-    rows : array of int
-        Row numbers of the points.
-    count : str
-        How many of how many points they are; empty if all are drawn.
-    """
+    """The points that are drawn: all, or a fixed sample stratified by class."""
 
     classes: Classes | None
     rows: Ints
@@ -178,17 +169,7 @@ class _Sample:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """Some points in one or two coordinates.
-
-    Attributes
-    ----------
-    rows : array of int
-        Row numbers of the points.
-    flat : array of shape (n_rows, 1 or 2)
-        Coordinates along the leading principal axes.
-    shares : array of shape (1 or 2,)
-        Share of the squared distances along each axis.
-    """
+    """Some points in one or two coordinates."""
 
     rows: Ints
     flat: NDArray[np.float64]

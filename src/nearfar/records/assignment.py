@@ -27,21 +27,12 @@ def one_to_one(pairs: Ints, weight: Vector) -> Ints:
 
     Parameters
     ----------
-    pairs : array of int of shape (n_pairs, 2)
-    weight : array of shape (n_pairs,)
-        Pairs with a weight that is not positive are not chosen.
+    weight: shape (n_pairs,). Pairs with a weight that is not positive are not chosen.
 
     Returns
     -------
     array of int
         Places of the chosen pairs, in order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.records.assignment import one_to_one
-    >>> one_to_one(np.array([[0, 0], [0, 1], [1, 0]]), np.array([3.0, 2.0, 2.0]))
-    array([1, 2])
     """
     listed = np.flatnonzero(weight > 0)
     (i, n_left), (j, n_right) = (_numbered(side) for side in pairs[listed].T)
@@ -63,25 +54,13 @@ def clusters(pairs: Ints, scores: Vector, threshold: float, n_records: int) -> I
 
     Parameters
     ----------
-    pairs : array of int of shape (n_pairs, 2)
-        Each pair once.
-    scores : array of shape (n_pairs,)
-    threshold : float
-        Smallest mean score of the pairs between two clusters that merge.
-    n_records : int
+    pairs: shape (n_pairs, 2). Each pair once.
+    threshold: Smallest mean score of the pairs between two clusters that merge.
 
     Returns
     -------
     array of int of shape (n_records,)
         Number of each record's cluster, in the order of their first records.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.records.assignment import clusters
-    >>> chain = np.array([[0, 1], [1, 2], [2, 3], [0, 4]])
-    >>> clusters(chain, np.array([0.9, 0.6, 0.8, 0.0]), 0.5, 5)
-    array([0, 0, 1, 1, 2])
     """
     floor = float(scores.min(initial=threshold))
     # Sums of what the scores between two clusters are above the lowest.

@@ -84,18 +84,9 @@ def kept_matches(
 
     Parameters
     ----------
-    candidates, matches : array of int of shape (n, 2)
-        Row numbers. The matches must not come from the same or a similar choice of candidates.
-    one_table : bool, default=False
-        Whether the order in a pair does not matter.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.records.candidates import kept_matches
-    >>> share, (low, high) = kept_matches(np.array([[0, 0], [1, 1]]), np.array([[0, 0], [1, 2]]))
-    >>> share, low > 0.05, high < 0.95
-    (0.5, True, True)
+    candidates, matches: shape (n, 2). Row numbers. The matches must not come from the same
+        or a similar choice of candidates.
+    one_table: Whether the order in a pair does not matter.
     """
     kept = pair_places(candidates, matches, one_table=one_table) >= 0
     if not len(kept):

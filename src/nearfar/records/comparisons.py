@@ -84,12 +84,8 @@ class Field:
 
     Attributes
     ----------
-    name : str
-    kind : {"text", "code", "number", "date"}
-    notation : Notation
-        How numbers are written.
-    rarity : dict of str to array
-        Weights of the tokens of a text: logarithms of how rare they are.
+    notation: How numbers are written.
+    rarity: Weights of the tokens of a text: logarithms of how rare they are.
     """
 
     name: str
@@ -144,18 +140,7 @@ class Comparisons:
 
     Attributes
     ----------
-    fields : tuple of Field
-    rivals : bool
-        Whether other records of the tables are looked at.
-
-    Examples
-    --------
-    >>> from nearfar.records.comparisons import Comparisons
-    >>> from nearfar.records.records import Records
-    >>> people = Records.of({"name": ["Ann", "Bob"], "born": ["1990-03-04", "4/3/1990"]}, "people")
-    >>> comparisons = Comparisons.fit([people], rivals=False)
-    >>> [(each.name, each.kind) for each in comparisons.fields]
-    [('name', 'text'), ('born', 'date'), ('(whole record)', 'text')]
+    rivals: Whether other records of the tables are looked at.
     """
 
     fields: tuple[Field, ...]

@@ -34,22 +34,14 @@ class LabelledPairs:
 
     Attributes
     ----------
-    left, right : Records
-        One object if it is one table.
-    index : array of shape (n_pairs, 2)
-    same : array of bool of shape (n_pairs,)
-    entities : tuple of two arrays of int
-        Entities of the rows of `left` and of `right`.
-    named : tuple of two arrays of bool
-        Rows of `left` and of `right` that the pairs name.
-    complete : bool
-        Whether all matches of the named records are among the pairs, so that their other pairs are
-        different.
-    candidates : array of shape (n_candidates, 2) or None
-        Pairs that are compared; None if these are all.
-    left_out : int
-        Number of pairs of different records that were left out, to save time or because they lead
-        to another part.
+    left, right: One object if it is one table.
+    entities: Entities of the rows of `left` and of `right`.
+    named: Rows of `left` and of `right` that the pairs name.
+    complete: Whether all matches of the named records are among the pairs, so that their
+        other pairs are different.
+    candidates: shape (n_candidates, 2). Pairs that are compared; None if these are all.
+    left_out: Number of pairs of different records that were left out, to save time or
+        because they lead to another part.
     """
 
     left: Records

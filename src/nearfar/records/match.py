@@ -260,10 +260,7 @@ def _learn(
 
 
 def _with_candidates(found: Ints, matches: Ints, tables: list[Records]) -> tuple[Ints, Bools]:
-    """Return matches, and other candidates of their records, which are different.
-
-    Of many, those of some entities are left out, matches and others alike.
-    """
+    """Return matches, and other candidates of their records, which are different."""
     first = len(tables[0]) if len(tables) > 1 else 0
     index = np.concatenate([matches, found]) + np.array([0, first])
     i, j = index[: len(matches)].T
@@ -523,13 +520,6 @@ def first_questions(
 
     Half of them are a record and the most similar one, of records at random; the others are
     random candidates.
-
-    Examples
-    --------
-    >>> from nearfar.records.match import first_questions
-    >>> table = pl.DataFrame({"id": ["a", "b", "c"], "name": ["Ann Lee", "Anne Lee", "Bo Ray"]})
-    >>> first_questions(table, n=2).columns
-    ['left', 'right', 'same', 'left: name', 'right: name']
     """
     sides = read_sides([left] if right is None else [left, right], ids, [])
     pairs, similarity = candidate_pairs(*(side.records for side in sides))

@@ -44,19 +44,14 @@ class PairModel:
 
     Attributes
     ----------
-    forest : Forest
-        Boosted trees.
-    step : array of shape (n_nodes,)
-        What a leaf adds to the log-odds.
-    linear : array of shape (3, n_comparisons)
-        Center, scale and coefficients of the logistic regression; missing comparisons are at the
-        center.
-    intercepts : array of shape (2,)
-        Of the trees and of the logistic regression.
-    typical : array of shape (2, n_comparisons)
-        Medians of the comparisons of different records, and of the same ones.
-    calibration : array of shape (2,)
-        Slope and intercept.
+    forest: Boosted trees.
+    step: shape (n_nodes,). What a leaf adds to the log-odds.
+    linear: shape (3, n_comparisons). Center, scale and coefficients of the logistic
+        regression; missing comparisons are at the center.
+    intercepts: shape (2,). Of the trees and of the logistic regression.
+    typical: shape (2, n_comparisons). Medians of the comparisons of different records, and
+        of the same ones.
+    calibration: shape (2,). Slope and intercept.
     """
 
     forest: Forest
@@ -131,13 +126,9 @@ def fit_calibrated(
 
     Parameters
     ----------
-    X : array of shape (n_pairs, n_comparisons)
-    same : array of bool
-    entities : array of shape (n_pairs, 2)
-        Entities of the records of each pair.
-    left_out : int
-        Number of pairs of different records that those in X stand for, besides themselves.
-    random : RandomState
+    entities: shape (n_pairs, 2). Entities of the records of each pair.
+    left_out: Number of pairs of different records that those in X stand for, besides
+        themselves.
     """
     names, place = np.unique(entities, return_inverse=True)
     n_folds = int(np.clip(min(same.sum(), (~same).sum()) // _FEWEST_PAIRS, 2, _N_FOLDS))
@@ -163,16 +154,7 @@ def fit_calibrated(
 
 
 def best_threshold(held_out: HeldOut) -> float:
-    """Return the log-odds at which the expected F1 is the largest.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.records.model import HeldOut, best_threshold
-    >>> score = np.array([-5.0, -4.0, 4.0, 6.0])
-    >>> best_threshold(HeldOut(score, score > 0, np.ones(4)))
-    0.0
-    """
+    """Return the log-odds at which the expected F1 is the largest."""
     order = np.argsort(-held_out.log_odds, kind="stable")
     score, weight = held_out.log_odds[order], held_out.weight[order]
     true = weight * expit(score)

@@ -30,13 +30,9 @@ def write_match_report(
 
     Parameters
     ----------
-    path : path-like
-    matched : Matched
-        What `nearfar.match` returned.
-    name : str
-        Heading of the page.
-    command : str
-        The command that wrote the report; empty if there was none.
+    matched: What `nearfar.match` returned.
+    name: Heading of the page.
+    command: The command that wrote the report; empty if there was none.
     """
     found = matched.matches
     lines = matched.summary.splitlines()
@@ -117,14 +113,7 @@ def _near_misses(matched: Matched) -> list[Block]:
 
 
 def _marked(a: str | None, b: str | None) -> tuple[str, str]:
-    """Return two texts as HTML, with what only one of them has marked.
-
-    Examples
-    --------
-    >>> from nearfar.records.page import _marked
-    >>> _marked("Ann", "Anne")
-    ('Ann', 'Ann<mark>e</mark>')
-    """
+    """Return two texts as HTML, with what only one of them has marked."""
     sides: tuple[list[str], list[str]] = ([], [])
     first, second = a or "", b or ""
     for kind, i, k, j, m in difflib.SequenceMatcher(None, first, second, False).get_opcodes():

@@ -35,15 +35,8 @@ def pairs_by_rare_values(left: Any, right: Any, pairs: Ints) -> tuple[Ints, Bool
 
     Parameters
     ----------
-    left, right : DataFrame, dict of columns, or list of dicts
-        `right` may be `left`.
-    pairs : array of int of shape (n_pairs, 2)
-        Candidates.
-
-    Returns
-    -------
-    pairs : array of int of shape (n_sure, 2)
-    same : array of bool of shape (n_sure,)
+    left, right: `right` may be `left`.
+    pairs: shape (n_pairs, 2). Candidates.
     """
     tables = Records.of(left, "left"), Records.of(right, "right")
     agreed = np.zeros(len(pairs), dtype=np.intp)
@@ -84,16 +77,10 @@ def choose_questions(
 
     Parameters
     ----------
-    scores : array of shape (n_pairs,)
-        Log-odds relative to the threshold.
-    probability : array of shape (n_pairs,)
-    same : array of bool
-        Today's decisions.
-    asked : array of bool
-        Pairs whose answers are known.
-    n : int
-        Number of questions.
-    random : Generator
+    scores: shape (n_pairs,). Log-odds relative to the threshold.
+    same: Today's decisions.
+    asked: Pairs whose answers are known.
+    n: Number of questions.
     """
     free = np.flatnonzero(~asked)
     near = free[np.argsort(np.abs(scores[free]), kind="stable")][: n // 2]
@@ -118,21 +105,9 @@ def estimated_f1(
 
     Parameters
     ----------
-    stratum, weight : array of shape (n_answers,)
-        As `choose_questions` returned them.
-    probability : array of shape (n_answers,)
-        Of being the same, before the answer.
-    guess, same : array of bool of shape (n_answers,)
-        Decisions, and answers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.records.questions import estimated_f1
-    >>> guess = np.repeat([True, False], 50)
-    >>> expected = np.where(guess, 0.99, 0.01)
-    >>> estimated_f1(guess * 1, np.ones(100), expected, guess, guess)[0]
-    1.0
+    stratum, weight: shape (n_answers,). As `choose_questions` returned them.
+    probability: shape (n_answers,). Of being the same, before the answer.
+    guess, same: shape (n_answers,). Decisions, and answers.
     """
     total = weight @ guess + weight @ same
     f1 = float(2 * weight @ (guess & same) / total) if total else 0.0

@@ -30,8 +30,7 @@ class Records:
 
     Attributes
     ----------
-    fields : dict of str to array of str
-        The cells of each field; missing ones are None.
+    fields: The cells of each field; missing ones are None.
     """
 
     fields: dict[str, Cells]
@@ -49,16 +48,7 @@ class Records:
 
         Parameters
         ----------
-        table : DataFrame, dict of columns, or list of dicts
-        name : str
-            What messages call it.
-
-        Examples
-        --------
-        >>> from nearfar.records.records import Records
-        >>> records = Records.of([{"name": "Ann ", "age": 31.0}, {"name": "Bo"}], "left")
-        >>> records.fields["name"].tolist(), records.fields["age"].tolist()
-        (['Ann', 'Bo'], ['31', None])
+        name: What messages call it.
         """
         if isinstance(table, Records):
             return table
@@ -92,14 +82,7 @@ def _is_gap(word: str) -> bool:
 
 
 def plain(text: str | None) -> str:
-    """Return text in lower case, without accents and runs of spaces; "" if it is missing.
-
-    Examples
-    --------
-    >>> from nearfar.records.records import plain
-    >>> plain("Café  Zoë")
-    'cafe zoe'
-    """
+    """Return text in lower case, without accents and runs of spaces; "" if it is missing."""
     decomposed = unicodedata.normalize("NFKD", text or "")
     kept = (letter for letter in decomposed if not unicodedata.combining(letter))
     return " ".join("".join(kept).lower().split())

@@ -36,11 +36,8 @@ class Side:
 
     Attributes
     ----------
-    records : Records
-    ids : list or None
-        Text or numbers, as they are in the table.
-    column : str or None
-        Name of the column of ids.
+    ids: Text or numbers, as they are in the table.
+    column: Name of the column of ids.
     """
 
     records: Records
@@ -78,13 +75,9 @@ def read_sides(
 
     Parameters
     ----------
-    sources : list of path or DataFrame
-    ids : str or None
-        Columns of ids that are given, with a comma.
-    files : list of tuple
-        Known pairs, by which columns of ids are found.
-    remembered : sequence of str or None
-        Columns of ids of the tables that a matcher was learned from.
+    ids: Columns of ids that are given, with a comma.
+    files: Known pairs, by which columns of ids are found.
+    remembered: Columns of ids of the tables that a matcher was learned from.
     """
     sides = []
     chosen = (ids or "").split(",")
@@ -124,10 +117,7 @@ def _id_column(
     files: list[tuple[Source, pl.DataFrame]],
     remembered: Sequence[str | None],
 ) -> str | None:
-    """Return the column that has the most ids of the known pairs, or one that looks like ids.
-
-    It is None if rows are named by their numbers.
-    """
+    """Return the column that has the most ids of the known pairs, or one that looks like ids."""
     texts = {name: {str(cell).strip() for cell in frame[name].to_list()} for name in frame.columns}
     texts = {name: cells for name, cells in texts.items() if len(cells) == len(frame)}
     if not files:
@@ -179,14 +169,9 @@ class KnownPairs:
 
     Attributes
     ----------
-    index : array of int of shape (n_pairs, 2)
-    same : array of bool of shape (n_pairs,)
-    complete : bool
-        Whether they are all matches of their records.
-    chosen : bool
-        Whether they are answers to questions, which are candidates.
-    asked : dict of str to array or None
-        Of questions beside decisions: what `estimated_f1` needs.
+    complete: Whether they are all matches of their records.
+    chosen: Whether they are answers to questions, which are candidates.
+    asked: Of questions beside decisions: what `estimated_f1` needs.
     """
 
     index: Ints

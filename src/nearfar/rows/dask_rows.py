@@ -20,20 +20,7 @@ _executors: WeakKeyDictionary[Any, Executor] = WeakKeyDictionary()
 
 
 class DaskRows(GroupedRows):
-    """Rows of a Dask array.
-
-    Parameters
-    ----------
-    array : dask.array.Array of shape (n_samples, n_features)
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from nearfar.rows.dask_rows import DaskRows
-    >>> DaskRows(da.ones((100, 2), chunks=(30, 1)))[98:]
-    array([[1., 1.],
-           [1., 1.]])
-    """
+    """Rows of a Dask array."""
 
     def __init__(self, array: Any) -> None:
         if getattr(array, "ndim", 0) != 2 or array.dtype.kind not in "fiub":

@@ -78,12 +78,9 @@ class NpyRows(Rows):
 
     Parameters
     ----------
-    path : path
-    offset : int
-        Where the first row begins, in bytes.
-    shape : tuple of int
-    stored : dtype
-        Type of the numbers in the file. float32 stays float32; other types become float64.
+    offset: Where the first row begins, in bytes.
+    stored: Type of the numbers in the file. float32 stays float32; other types become
+        float64.
     """
 
     random_access: ClassVar[bool] = True
@@ -103,20 +100,7 @@ class NpyRows(Rows):
 
     @classmethod
     def open(cls, path: str | Path) -> NpyRows:
-        """Read the header of a .npy file.
-
-        Examples
-        --------
-        >>> import tempfile, pathlib
-        >>> import numpy as np
-        >>> from nearfar.rows.files import NpyRows
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder, "X.npy")
-        ...     np.save(path, np.arange(6.0).reshape(3, 2))
-        ...     NpyRows.open(path)[[2, 0]]
-        array([[4., 5.],
-               [0., 1.]])
-        """
+        """Read the header of a .npy file."""
         with Path(path).open("rb") as file:
             version = npy_format.read_magic(file)
             read = (
@@ -185,24 +169,9 @@ class ParquetRows(GroupedRows):
 
     Parameters
     ----------
-    path : path
-    columns : sequence of str, optional
-        The features: numbers, or lists of numbers of one length. By default the only column of
-        lists, if there is one; otherwise all columns, which must be numbers. They are float32 if
-        all columns are.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> import pyarrow as pa, pyarrow.parquet as pq
-    >>> from nearfar.rows.files import ParquetRows
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "X.parquet")
-    ...     pq.write_table(pa.table({"a": [1.0, 2.0, 3.0], "b": [4, 5, 6]}), path)
-    ...     rows = ParquetRows(path)
-    ...     rows.feature_names, rows[1:]
-    (('a', 'b'), array([[2., 5.],
-                        [3., 6.]]))
+    columns: The features: numbers, or lists of numbers of one length. By default the only
+        column of lists, if there is one; otherwise all columns, which must be numbers. They
+        are float32 if all columns are.
     """
 
     def __init__(self, path: str | Path, columns: Iterable[str] | None = None) -> None:

@@ -16,13 +16,9 @@ class Moments:
 
     Attributes
     ----------
-    n : int
-        Number of rows.
-    smallest, largest, mean : array of shape (n_features,)
-    squares : array of shape (n_features,)
-        Sum of squared deviations from the mean.
-    first_bad : int or None
-        The first row with a number that is not finite.
+    n: Number of rows.
+    squares: shape (n_features,). Sum of squared deviations from the mean.
+    first_bad: The first row with a number that is not finite.
     """
 
     n: int

@@ -156,12 +156,9 @@ class Rows(ABC):
 
         Parameters
         ----------
-        function : callable
-            Called with a block, the rows of `along` that belong to it, and `args`. Like `combine`,
-            a function of a module, so that it can be sent to workers.
-        along : sequence of arrays of n_samples
-        combine : callable, optional
-            By default the sum, of arrays or of tuples of them.
+        function: Called with a block, the rows of `along` that belong to it, and `args`. Like
+            `combine`, a function of a module, so that it can be sent to workers.
+        combine: By default the sum, of arrays or of tuples of them.
         """
         combine = combine or add
         found = self._map(combine, function, *args, along=along)
@@ -187,12 +184,7 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Rows of an array, for work in blocks, which does not copy all of them.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    """
+    """Rows of an array, for work in blocks, which does not copy all of them."""
 
     random_access: ClassVar[bool] = True
 
@@ -213,13 +205,9 @@ class MappedRows(Rows):
 
     Parameters
     ----------
-    source : Rows
-    function : callable
-        Block -> block of as many rows; it can be pickled.
-    n_features : int
-        Number of columns afterwards.
-    dtype : type
-        Precision afterwards.
+    function: Block -> block of as many rows; it can be pickled.
+    n_features: Number of columns afterwards.
+    dtype: Precision afterwards.
     """
 
     def __init__(

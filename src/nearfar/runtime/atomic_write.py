@@ -38,18 +38,6 @@ def atomic_write(target: str | os.PathLike[str]) -> Iterator[Path]:
 
     An existing file keeps its permissions, and a symbolic link stays a link. Errors of the system,
     such as a full disk, name the target.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from nearfar.runtime.atomic_write import atomic_write
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "file"
-    ...     with atomic_write(path) as temporary:
-    ...         _ = temporary.write_text("new")
-    ...     path.read_text()
-    'new'
     """
     path = Path(target).resolve()
     if not path.parent.is_dir():
@@ -84,18 +72,8 @@ def temporary_path(folder: Path | None = None, *, mode: int = 0o600) -> Iterator
 
     Parameters
     ----------
-    folder : Path, optional
-        Where it is; by default where `tempfile` puts files.
-    mode : int, default=0o600
-        Permissions, less those that the process does not give.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.atomic_write import temporary_path
-    >>> with temporary_path() as path:
-    ...     _ = path.write_text("some")
-    ...     path.read_text()
-    'some'
+    folder: Where it is; by default where `tempfile` puts files.
+    mode: Permissions, less those that the process does not give.
     """
     parent = folder or Path(tempfile.gettempdir())
     with ExitStack() as stack:
@@ -110,17 +88,7 @@ def temporary_path(folder: Path | None = None, *, mode: int = 0o600) -> Iterator
 
 @contextmanager
 def temporary_folder(prefix: str = _PREFIX, parent: Path | None = None) -> Iterator[Path]:
-    """Yield a folder that is deleted at the end.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.atomic_write import temporary_folder
-    >>> with temporary_folder() as folder:
-    ...     folder.is_dir()
-    True
-    >>> folder.exists()
-    False
-    """
+    """Yield a folder that is deleted at the end."""
     parent = parent or Path(tempfile.gettempdir())
     clear_abandoned(parent)
     path = parent / temporary_name(prefix)

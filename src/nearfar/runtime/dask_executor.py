@@ -19,12 +19,7 @@ _LARGE_GRAPHS = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
 
 
 class DaskExecutor:
-    """Runs tasks on the workers of a Dask cluster.
-
-    Parameters
-    ----------
-    client : dask.distributed.Client
-    """
+    """Runs tasks on the workers of a Dask cluster."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

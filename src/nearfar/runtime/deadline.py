@@ -27,13 +27,9 @@ class EarlyStop:
 
     Attributes
     ----------
-    clock : callable
-    end : float
-        The time of that moment.
-    happened : bool
-        Whether a fit was ended.
-    n_fits : int
-        Number of running fits that have a metric to keep.
+    end: The time of that moment.
+    happened: Whether a fit was ended.
+    n_fits: Number of running fits that have a metric to keep.
     """
 
     clock: Clock
@@ -50,12 +46,6 @@ class WorkClock:
 
     While other processes keep the cores busy, processor time passes more slowly than time. A budget
     by this clock allows the same work as on an idle machine, and takes at most three times as long.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.deadline import WorkClock
-    >>> WorkClock()() < 60
-    True
     """
 
     def __init__(self, wall: Clock = time.monotonic, processor: Clock = time.process_time) -> None:
@@ -82,18 +72,6 @@ def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]
 
     Do not use it in a block that contains a ``yield``. Other processes, and threads that do not
     receive the context (`contextvars`), do not see the deadline.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from nearfar import BoostMetric
-    >>> from nearfar.runtime.deadline import OutOfTimeError, deadline
-    >>> try:
-    ...     with deadline(0):
-    ...         BoostMetric().fit(*load_iris(return_X_y=True))
-    ... except OutOfTimeError as end:
-    ...     print(end)
-    Out of time.
     """
     token = _deadlines.set((*_deadlines.get(), (clock, clock() + seconds)))
     try:
@@ -117,16 +95,6 @@ def early_stop(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[Ear
     """End fits in this block early after a number of seconds; each keeps its metric so far.
 
     Every fit does at least one iteration. Do not use it in a block that contains a ``yield``.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from nearfar import BoostMetric
-    >>> from nearfar.runtime.deadline import early_stop
-    >>> with early_stop(-1) as stop:
-    ...     learner = BoostMetric().fit(*load_iris(return_X_y=True))
-    >>> learner.n_iter_, stop.happened
-    (1, True)
     """
     stop = EarlyStop(clock, clock() + seconds)
     token = _early_stops.set((*_early_stops.get(), stop))

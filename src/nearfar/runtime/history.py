@@ -22,23 +22,16 @@ class Iteration:
 
     Attributes
     ----------
-    objective : float
-        Value of the minimised function after the iteration.
-    eigenvalue : float
-        Boosting: the leading eigenvalue before the step, which is how fast the loss falls.
-    gap : float
-        Solvers with a certificate: how far the objective can be above the optimum.
-    step : float
-        Boosting: the weight of the iteration's direction.
-    payload : object or None
-        What the metric is built from: a map, a term, a solution. A history keeps that of the last
-        iteration, or all (`keeps_payloads`).
-    restart : int
-        Number of the start that the iteration belongs to.
-    n_rows : int or None
-        Number of points that the objective is over, if that changes during a fit.
-    seconds : float
-        Duration; set by the `History`.
+    objective: Value of the minimised function after the iteration.
+    eigenvalue: Boosting: the leading eigenvalue before the step, which is how fast the loss
+        falls.
+    gap: Solvers with a certificate: how far the objective can be above the optimum.
+    step: Boosting: the weight of the iteration's direction.
+    payload: What the metric is built from: a map, a term, a solution. A history keeps that
+        of the last iteration, or all (`keeps_payloads`).
+    restart: Number of the start that the iteration belongs to.
+    n_rows: Number of points that the objective is over, if that changes during a fit.
+    seconds: Duration; set by the `History`.
     """
 
     objective: float
@@ -81,25 +74,11 @@ class History(Sequence[Iteration]):
 
     Attributes
     ----------
-    iterations : list of Iteration
-    stopped : str
-        The solver's reason, for instance "converged", "separated" or "max_iter".
-    notes : tuple of str
-        What was done before the first iteration, for instance how triplets were mined.
-    keeps_payloads : bool
-        Whether iterations before the last keep their payload.
-    row_curve : tuple
-        Trial fits to more and more rows, if they decided how many to learn from: rows, value on
-        held-out rows, gain over half as many, and its standard error.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.history import History, Iteration
-    >>> history = History([Iteration(2.0, step=0.5), Iteration(1.5, step=0.2)], stopped="max_iter")
-    >>> history.objective
-    array([2. , 1.5])
-    >>> history[-1].step
-    0.2
+    stopped: The solver's reason, for instance "converged", "separated" or "max_iter".
+    notes: What was done before the first iteration, for instance how triplets were mined.
+    keeps_payloads: Whether iterations before the last keep their payload.
+    row_curve: Trial fits to more and more rows, if they decided how many to learn from:
+        rows, value on held-out rows, gain over half as many, and its standard error.
     """
 
     iterations: list[Iteration] = field(default_factory=list)

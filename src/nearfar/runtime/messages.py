@@ -44,14 +44,7 @@ _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud8
 
 
 def quoted(value: object) -> str:
-    r"""Return what `repr` returns, cut if it is long.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import quoted
-    >>> quoted("a\0b"), len(quoted("9" * 1_000_000))
-    ("'a\\x00b'", 80)
-    """
+    r"""Return what `repr` returns, cut if it is long."""
     # The text of a long value is not made only to be cut.
     return cut(repr(value[: 2 * _LONGEST] if isinstance(value, str) else value))
 
@@ -60,108 +53,48 @@ def printable(text: str) -> str:
     r"""Return a text with what controls terminals written out; line ends and tabs stay.
 
     Names in the files of others may have such characters.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import printable
-    >>> print(printable("a\x1b[2J"))
-    a\x1b[2J
     """
     return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def cut(text: str, length: int = _LONGEST) -> str:
-    """Return a text with its middle left out if it is longer than `length` characters.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import cut
-    >>> cut("temperature", 8)
-    'temp...e'
-    """
+    """Return a text with its middle left out if it is longer than `length` characters."""
     return text if len(text) <= length else f"{text[: length - 4]}...{text[-1:]}"
 
 
 def named(name: str) -> str:
-    r"""Return a name as it is if it is short and can be printed, otherwise quoted.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import named
-    >>> named("a b"), named(""), named("a\0")
-    ('a b', "''", "'a\\x00'")
-    """
+    r"""Return a name as it is if it is short and can be printed, otherwise quoted."""
     return name if name.isprintable() and 0 < len(name) <= _LONGEST else quoted(name)
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import counted
-    >>> counted(1, "row"), counted(2, "match")
-    ('1 row', '2 matches')
-    """
+    """Return a number with its noun."""
     ending = "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number} {noun if number == 1 else noun + ending}"
 
 
 def plain(value: float, spec: str = ".4g") -> str:
-    """Write a number, below a million without an exponent.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import plain
-    >>> plain(29963.2), plain(0.51239), plain(2.5e7)
-    ('29,960', '0.5124', '2.5e+07')
-    """
+    """Write a number, below a million without an exponent."""
     text = f"{value:{spec}}"
     return f"{float(text):,.0f}" if "e+0" in text and abs(float(text)) < 1e6 else text
 
 
 def amount(n_bytes: float) -> str:
-    """Write an amount of memory.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import amount
-    >>> amount(3e5), amount(2.5e8), amount(1.2e10)
-    ('less than 1 MB', '250 MB', '12 GB')
-    """
+    """Write an amount of memory."""
     if n_bytes < 1e6:
         return "less than 1 MB"
     return f"{n_bytes / 1e6:.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"
 
 
 def duration(seconds: float) -> str:
-    """Write a duration.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import duration
-    >>> duration(0.2), duration(42), duration(500), duration(90_000)
-    ('less than 1 s', '42 s', '8 min', '25 h')
-    """
+    """Write a duration."""
     if seconds < 100:
         return "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.0f} h"
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in a frame; the first column is text, the others are numbers.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import text_table
-    >>> print(text_table(["city", "km"], [["Ulm", "70"], ["Bonn", "480"]]))
-    ┏━━━━━━┳━━━━━┓
-    ┃ city ┃  km ┃
-    ┡━━━━━━╇━━━━━┩
-    │ Ulm  │  70 │
-    │ Bonn │ 480 │
-    └──────┴─────┘
-    """
+    """Return a table in a frame; the first column is text, the others are numbers."""
     lines = [[printable(cell).replace("\n", " ") for cell in row] for row in (columns, *rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     room = shutil.get_terminal_size().columns - 3 * len(widths) - 1
@@ -213,8 +146,7 @@ def options_of_command_line(text: CommandLine = lambda *_, **__: "") -> Iterator
 
     Parameters
     ----------
-    text : callable
-        What `command_line` calls.
+    text: What `command_line` calls.
     """
     token = _command_line.set(text)
     try:
@@ -228,41 +160,20 @@ def command_line(name: str | None = None, **changes: object) -> str:
 
     Parameters
     ----------
-    name : str, optional
-        Another command, which has the same arguments.
-    **changes
-        Other values of parameters; None leaves an option out.
+    name: Another command, which has the same arguments.
+    **changes: Other values of parameters; None leaves an option out.
     """
     text = _command_line.get()
     return "" if text is None else text(name, **changes)
 
 
 def spelled(name: str) -> str:
-    """Return the option of a parameter; of two, the second says no.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import spelled
-    >>> spelled("max_iter"), spelled("ids")
-    ('--max-iter', '--id')
-    """
+    """Return the option of a parameter; of two, the second says no."""
     return SPELLINGS.get(name, f"--{name.replace('_', '-')}")
 
 
 def option(name: str, value: object = None) -> str:
-    """Return a parameter, or a parameter with its value, as the user writes it.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import option, options_of_command_line
-    >>> option("goal", "ranking"), option("drop", ["a", "b"]), option("ids")
-    ("goal='ranking'", "drop=['a', 'b']", 'ids')
-    >>> with options_of_command_line():
-    ...     option("goal", "ranking"), option("drop", ["a", "b"]), option("ids")
-    ...     option("numbers", False), option("as_vector", True)
-    ('--goal ranking', '--drop a,b', '--id')
-    ('--classes', '--as-vector')
-    """
+    """Return a parameter, or a parameter with its value, as the user writes it."""
     if _command_line.get() is None:
         name = _PARAMETERS.get(name, name.replace("-", "_"))
         return name if value is None else f"{name}={value!r}"
@@ -282,16 +193,8 @@ class Note:
 
     Attributes
     ----------
-    text : str
-    warning : bool
-        Whether the result may be wrong or useless because of it. Reports show warnings first.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import Note, ordered
-    >>> notes = [Note("took 3 columns"), Note("id leaks the label", warning=True)]
-    >>> [note.text for note in ordered(notes + notes)]
-    ['id leaks the label', 'took 3 columns']
+    warning: Whether the result may be wrong or useless because of it. Reports show warnings
+        first.
     """
 
     text: str
@@ -304,16 +207,7 @@ _collectors: ContextVar[tuple[_Collector, ...]] = ContextVar("_collectors", defa
 
 @contextmanager
 def collecting_notes(listener: Callable[[str], None] | None = None) -> Iterator[list[Note]]:
-    """Collect the notes of this block, each once; `listener` gets their texts as they come.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import collecting_notes, note
-    >>> with collecting_notes() as notes:
-    ...     note("left out 3 rows without a label.")
-    >>> notes[0].text
-    'Left out 3 rows without a label.'
-    """
+    """Collect the notes of this block, each once; `listener` gets their texts as they come."""
     notes: list[Note] = []
     token = _collectors.set((*_collectors.get(), (notes, listener)))
     try:
@@ -327,10 +221,8 @@ def note(text: str, *, warning: bool = False) -> None:
 
     Parameters
     ----------
-    text : str
-        It begins with a capital in lists of notes.
-    warning : bool
-        Whether the result may be wrong or useless because of it.
+    text: It begins with a capital in lists of notes.
+    warning: Whether the result may be wrong or useless because of it.
     """
     said = Note(f"{text[:1].upper()}{text[1:]}", warning)
     for notes, listener in _collectors.get():
@@ -358,14 +250,7 @@ _MOST_BARS = 12
 
 
 def fragment(title: str, sentences: Sequence[str] = (), bars: str = "") -> str:
-    """Return a title, sentences and bars as HTML; texts are escaped.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import fragment
-    >>> "<b>a &lt; b</b>" in fragment("a < b")
-    True
-    """
+    """Return a title, sentences and bars as HTML; texts are escaped."""
     lines = "".join(f"<div>{html.escape(line)}</div>" for line in sentences)
     return f'<div class="nearfar"><div><b>{html.escape(title)}</b></div>{lines}{bars}</div>'
 
@@ -375,16 +260,8 @@ def bars(values: Mapping[str, float], write: str = "{:.1%}") -> str:
 
     Parameters
     ----------
-    values : mapping of str to float
-        In the order of the rows.
-    write : str
-        Format of the numbers.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import bars
-    >>> bars({"x": 0.75, "y": 0.25}).count("<tr")
-    2
+    values: In the order of the rows.
+    write: Format of the numbers.
     """
     largest = max([0.0, *values.values()]) or 1.0
     shown = list(values.items())[:_MOST_BARS]
@@ -417,16 +294,7 @@ class ShowsFit:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a question after the nearest names, with a space before it, or "".
-
-    Examples
-    --------
-    >>> from nearfar.runtime.messages import did_you_mean
-    >>> did_you_mean("Spieces", ["species", "petal length"])
-    " Did you mean 'species'?"
-    >>> did_you_mean("colour", ["species", "petal length"])
-    ''
-    """
+    """Return a question after the nearest names, with a space before it, or ""."""
     names = {name.lower(): name for name in sorted(known, reverse=True)}
     close = difflib.get_close_matches(word.lower(), names)
     return f" Did you mean {' or '.join(repr(names[name]) for name in close)}?" if close else ""
@@ -467,19 +335,7 @@ def forwards(to: Callable[..., Any], names: str) -> Callable[[F], F]:
 
     Parameters
     ----------
-    to : callable
-    names : str
-        Separated by blanks.
-
-    Examples
-    --------
-    >>> import inspect
-    >>> from nearfar.runtime.messages import forwards
-    >>> def read(path, *, drop=(), label=None): ...
-    >>> @forwards(read, "label")
-    ... def learn(path, *, seed=0, **reading): ...
-    >>> inspect.signature(learn)
-    <Signature (path, *, seed=0, label=None)>
+    names: Separated by blanks.
     """
 
     def decorate(function: F) -> F:

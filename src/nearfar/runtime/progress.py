@@ -58,12 +58,9 @@ class FitInProgress:
 
     Attributes
     ----------
-    name : str
-        Name of the learner.
-    max_iter : int
-        The most iterations there can be.
-    metric : callable
-        Returns the metric after the iterations so far.
+    name: Name of the learner.
+    max_iter: The most iterations there can be.
+    metric: Returns the metric after the iterations so far.
     """
 
     name: str
@@ -77,18 +74,12 @@ class Level:
 
     Attributes
     ----------
-    name : str
-        Empty for a loop.
-    total : int or None
-        Number of steps; None if it is unknown.
-    started : float
-        When it began.
-    done : int
-        Number of steps done.
-    at_most : bool
-        Whether there may be fewer steps.
-    objective : float or None
-        Value of the minimised function after the last step, for iterations.
+    name: Empty for a loop.
+    total: Number of steps; None if it is unknown.
+    started: When it began.
+    done: Number of steps done.
+    at_most: Whether there may be fewer steps.
+    objective: Value of the minimised function after the last step, for iterations.
     """
 
     name: str
@@ -136,18 +127,9 @@ def stage(name: str, total: int | None = None, *, at_most: bool = False) -> Iter
 
     Parameters
     ----------
-    name : str
-    total : int, optional
-        Number of steps, if the block counts them itself (`Level.done`); else loops in it do.
-    at_most : bool, default=False
-        Whether there may be fewer steps.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.progress import counted, stage
-    >>> with stage("adding numbers"):
-    ...     sum(counted(range(10), 10))
-    45
+    total: Number of steps, if the block counts them itself (`Level.done`); else loops in it
+        do.
+    at_most: Whether there may be fewer steps.
     """
     levels, level = current_levels.get(), Level(name, total, time.monotonic(), at_most=at_most)
     if levels is None:
@@ -173,19 +155,6 @@ def watching(watcher: Watcher) -> Iterator[None]:
     """Let a watcher see the iterations of all fits in this block.
 
     Do not use it in a block that contains a ``yield``.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from nearfar import BoostMetric
-    >>> from nearfar.runtime.progress import watching
-    >>> def count(iterations, fit):
-    ...     for number, iteration in enumerate(iterations, start=1):
-    ...         yield iteration
-    ...     print(fit.name, number, "of at most", fit.max_iter)
-    >>> with watching(count):
-    ...     learner = BoostMetric(max_iter=4).fit(*load_iris(return_X_y=True))
-    BoostMetric 4 of at most 4
     """
     token = _watchers.set((*_watchers.get(), watcher))
     try:
@@ -248,15 +217,11 @@ def notify(
 
     Parameters
     ----------
-    iterations : iterable of Iteration
-    estimator : estimator
-        Its callbacks are called; it must support them.
-    max_iter : int
-        Number of iterations to announce.
-    X, y : object
-        What the estimator is being fitted to.
-    attributes : callable
-        Fitted attributes as if the fit had ended with the current iteration; called on demand.
+    estimator: Its callbacks are called; it must support them.
+    max_iter: Number of iterations to announce.
+    X, y: What the estimator is being fitted to.
+    attributes: Fitted attributes as if the fit had ended with the current iteration; called
+        on demand.
     """
     context = estimator._init_callback_context(max_subtasks=max_iter)
     data = {"estimator": estimator, "X": X, "y": y}
@@ -297,17 +262,7 @@ def show(
 
 
 def described(levels: Sequence[Level], now: float) -> list[tuple[str, float | None, str]]:
-    """Return the name of each stage, which share of it is done, and how far it is in words.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.progress import Level, described
-    >>> loops = [Level("", 4, 0.0, done=1), Level("", 10, 0.0, done=5)]
-    >>> described([Level("mining triplets", None, 0.0), *loops], now=30.0)
-    [('mining triplets', 0.375, '38 % done, about 50 s left')]
-    >>> described([Level("NCA, iterations", 50, 0.0, done=10, at_most=True)], now=30.0)
-    [('NCA, iterations', 0.2, '10 of at most 50 done, at most 2 min left')]
-    """
+    """Return the name of each stage, which share of it is done, and how far it is in words."""
     found = []
     named = [number for number, level in enumerate(levels) if level.name]
     for start, stop in pairwise([*named, len(levels)]):
@@ -380,11 +335,8 @@ class Lines(_Display):
 
     Parameters
     ----------
-    stream : text stream
-    clock : callable, optional
-        Returns the time in seconds.
-    rewrite : bool, default=False
-        Whether the stream can go back to the beginning of a line.
+    clock: Returns the time in seconds.
+    rewrite: Whether the stream can go back to the beginning of a line.
     """
 
     def __init__(

@@ -150,26 +150,11 @@ class Provenance:
 
     Attributes
     ----------
-    made : str
-        Date and time in UTC, as "2026-11-18T14:20:00Z".
-    nearfar : str
-        Version of nearfar.
-    data : dict of str to int
-        How many rows, or queries and documents, it was learned from.
-    fingerprint : str
-        The same for the same rows, in any order.
-    verdict : str
-        What was found when it was compared; empty if it was not.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.runtime.tensor_file import Provenance
-    >>> made = Provenance.now({"rows": 3}, np.array([7, 1, 5]), "probably better")
-    >>> made.fingerprint == Provenance.now({"rows": 3}, np.array([1, 5, 7])).fingerprint
-    True
-    >>> Provenance.read(made.metadata) == made
-    True
+    made: Date and time in UTC, as "2026-11-18T14:20:00Z".
+    nearfar: Version of nearfar.
+    data: How many rows, or queries and documents, it was learned from.
+    fingerprint: The same for the same rows, in any order.
+    verdict: What was found when it was compared; empty if it was not.
     """
 
     made: str

@@ -43,13 +43,6 @@ def limited_threads(n_jobs: int | None = None) -> Iterator[None]:
     """Use at most `n_jobs` threads in this block, and one in BLAS and OpenMP.
 
     None leaves the number as it is; -1 stands for all cores, -2 for all but one.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.threads import Threads, limited_threads
-    >>> with limited_threads(1):
-    ...     Threads().n_threads
-    1
     """
     if n_jobs is None:
         number = _limit.get() or _n_cores()
@@ -69,12 +62,6 @@ class Threads:
     The slices do not depend on the number of threads, and results come in order, so that sums of
     them are the same on every machine. Libraries have one thread in each. Work inside a slice and
     child processes use one thread, because the cores are already shared out.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.threads import Threads
-    >>> list(Threads().map(lambda part: part, 10, 4))
-    [slice(0, 4, None), slice(4, 8, None), slice(8, 10, None)]
     """
 
     def __init__(self) -> None:
@@ -117,15 +104,7 @@ def _n_cores() -> int:
 
 
 class _SingleThreadedLibraries:
-    """Context manager that several threads may enter at once.
-
-    The number of threads of most BLAS libraries belongs to the process: the first to enter sets it
-    to one, the last to leave restores it. They may be different threads; since version 3.8
-    threadpoolctl lets a thread that set a limit keep others from changing it until that is cleared.
-    That of OpenMP, which the BLAS of faiss uses too, belongs to the thread: each sets and restores
-    its own. Libraries come with modules: those that are imported while somebody is inside are
-    limited by the next to enter.
-    """
+    """Context manager that several threads may enter at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -198,14 +177,7 @@ class Executor(Protocol):
 
 
 class ThreadExecutor:
-    """Runs tasks on the threads of this process.
-
-    Examples
-    --------
-    >>> from nearfar.runtime.threads import ThreadExecutor
-    >>> list(ThreadExecutor().map(pow, [(2, 3), (3, 2)]))
-    [8, 9]
-    """
+    """Runs tasks on the threads of this process."""
 
     def map(
         self, function: Callable[..., T], tasks: Iterable[tuple[object, ...]], *, memory: int = 0

@@ -398,13 +398,6 @@ class Adapted:
 
 
 def run_files(path: str | PathLike[str]) -> list[Path]:
-    """Return the run files of adapted and of untouched vectors.
-
-    Examples
-    --------
-    >>> from nearfar.search.adapt import run_files
-    >>> [str(path) for path in run_files("runs.trec")]
-    ['runs.trec', 'runs-untouched.trec']
-    """
+    """Return the run files of adapted and of untouched vectors."""
     file = Path(fspath(path))
     return [file, file.with_name(f"{file.stem}-untouched{file.suffix}")]

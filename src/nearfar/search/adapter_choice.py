@@ -55,18 +55,10 @@ class Corpus:
 
     Attributes
     ----------
-    Q : array of shape (n_queries, n_features)
-    X : array of shape (n_documents, n_features)
-    relevance : Relevance
-    geometry : Geometry
-    pool : array of int
-        Documents that all queries are ranked against.
-    temperature : float
-        Differences of scores of this size matter.
-    n_negatives : int
-        Hard negatives of each query.
-    matched : bool
-        Whether learning starts at `pair_map` instead of the untouched score.
+    pool: Documents that all queries are ranked against.
+    temperature: Differences of scores of this size matter.
+    n_negatives: Hard negatives of each query.
+    matched: Whether learning starts at `pair_map` instead of the untouched score.
     """
 
     Q: Floats
@@ -100,12 +92,8 @@ class AdapterProblem:
 
     Attributes
     ----------
-    corpus : Corpus
-    start : array of shape (n_features, n_features)
-        The matrix of the score at which learning starts.
-    Q : array of shape (n_queries, n_features)
-        The queries, mapped by it.
-    candidates : Candidates
+    start: shape (n_features, n_features). The matrix of the score at which learning starts.
+    Q: shape (n_queries, n_features). The queries, mapped by it.
     """
 
     corpus: Corpus
@@ -164,15 +152,7 @@ class AdapterProblem:
 
 
 def score_spread(Q: Floats, X: Floats) -> float:
-    """Return the mean over queries of the standard deviation of their scores.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.search.adapter_choice import score_spread
-    >>> score_spread(np.array([[1.0], [3.0]]), np.array([[1.0], [-1.0]]))
-    2.0
-    """
+    """Return the mean over queries of the standard deviation of their scores."""
     queries = Q[:: -(-len(Q) // 500)].astype(np.float64)
     documents = X[:: -(-len(X) // 5000)].astype(np.float64)
     return float((queries @ documents.T).std(axis=1).mean())
@@ -183,16 +163,6 @@ def pair_map(Q: Floats, X: Floats, relevance: Relevance) -> Matrix:
 
     Directions in which queries differ from their documents count less. What it learns does not
     depend on which topics the pairs are about, so that it carries over to others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.adapter_choice import pair_map
-    >>> X = np.array([[0.0, 0.0], [5.0, 5.0], [2.0, 8.0]])
-    >>> W = pair_map(X + [[0, 3], [0, -3], [0, 0]], X, Relevance([0, 1, 2], [0, 1, 2]))
-    >>> bool(W[0, 0] > W[1, 1] > 0)
-    True
     """
     # The share of each relevant document in the grades of its query.
     pairs = relevance.relevant
@@ -248,11 +218,8 @@ class HeldOut:
 
     Attributes
     ----------
-    n_queries : int
-    before, after : float
-        Mean nDCG@10, untouched and with the best candidate.
-    error : float
-        Standard error of the difference.
+    before, after: Mean nDCG@10, untouched and with the best candidate.
+    error: Standard error of the difference.
     """
 
     n_queries: int
@@ -267,25 +234,16 @@ class Choice:
 
     Attributes
     ----------
-    helps : bool
-        Whether a learned score is better than the untouched one beyond noise.
-    strength : float
-        Strength of the penalty; 0 if nothing was to be learned.
-    n_iter : int
-        Number of iterations.
-    blend : float
-        Share t of the learned change.
-    whitened : bool
-        Whether both tables are whitened first.
-    n_queries : int
-        Number of held-out queries; 0 if nothing was held out.
-    before, after : float
-        Mean nDCG@10 of held-out queries, untouched and with the best candidate.
-    error : float
-        Standard error of the difference.
-    seen, unseen : HeldOut or None
-        The same for queries with a relevant document that was relevant to a query learned from,
-        and for those without; None if there are none.
+    helps: Whether a learned score is better than the untouched one beyond noise.
+    strength: Strength of the penalty; 0 if nothing was to be learned.
+    n_iter: Number of iterations.
+    blend: Share t of the learned change.
+    whitened: Whether both tables are whitened first.
+    n_queries: Number of held-out queries; 0 if nothing was held out.
+    before, after: Mean nDCG@10 of held-out queries, untouched and with the best candidate.
+    error: Standard error of the difference.
+    seen, unseen: The same for queries with a relevant document that was relevant to a query
+        learned from, and for those without; None if there are none.
     """
 
     helps: bool
@@ -348,17 +306,11 @@ def choose(
 
     Parameters
     ----------
-    corpora : sequence of Corpus
-        The tables, untouched and, optionally, whitened. All have the same judgements.
-    strength : float
-    numbers : sequence of int
-        Numbers of iterations.
-    finish : sequence of callables
-        One for each corpus.
-    n_folds : int
-    answers : {"all", "seen", "unseen"}
-        Which held-out queries count. With "all", those for unseen documents must not lose.
-    random_state : RandomState
+    corpora: The tables, untouched and, optionally, whitened. All have the same judgements.
+    numbers: Numbers of iterations.
+    finish: One for each corpus.
+    answers: Which held-out queries count. With "all", those for unseen documents must not
+        lose.
     """
     relevance = corpora[0].relevance
     if len(relevance.queries) < FEWEST_QUERIES:
@@ -439,11 +391,7 @@ def _folds(
 
 @dataclass(frozen=True, eq=False)
 class _Trials:
-    """nDCG@10 of held-out queries by candidate, and what the queries are.
-
-    `seen` and `apart` are queries for seen documents, and those of folds for unseen documents.
-    Queries of a `group` vary together.
-    """
+    """nDCG@10 of held-out queries by candidate, and what the queries are."""
 
     before: Vector
     after: Matrix

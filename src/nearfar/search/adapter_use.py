@@ -49,16 +49,6 @@ def set_aside(
     Queries may have equal vectors on both sides, as future ones do. With "seen", only queries for
     documents that are learned from calibrate. With "unseen", only queries for others do; queries
     that share documents or vectors with them are not learned from.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.adapter_use import set_aside
-    >>> relevance = Relevance([0, 1, 2, 3], [5, 5, 6, 6])
-    >>> split = set_aside(np.eye(4), relevance, "unseen", np.random.RandomState(0))
-    >>> sorted(part.tolist() for part in split)
-    [[0, 1], [2, 3]]
     """
     judged = np.unique(relevance.query)
     aside = random_state.permutation(len(judged)) <= (len(judged) - 1) // 2

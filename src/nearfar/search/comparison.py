@@ -316,10 +316,7 @@ def _search_folds(
     budget: float | None,
     progress: Progress | None,
 ) -> list[dict[str, tuple[Ranking, float]]]:
-    """Learn from all folds but one and search for that one, while there is time.
-
-    Returns for each fold what adapters find in it, and the time to learn.
-    """
+    """Learn from all folds but one and search for that one, while there is time."""
     start, searches = _clock(), list[dict[str, tuple[Ranking, float]]]()
     for seen, unseen in splits:
         found: dict[str, tuple[Ranking, float]] = {}

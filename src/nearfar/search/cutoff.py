@@ -148,14 +148,7 @@ def answers_text(part: dict[str, float]) -> str:
 
 
 def search_target(target: object) -> Bound:
-    """Return what a target of a search means.
-
-    Examples
-    --------
-    >>> from nearfar.search.cutoff import search_target
-    >>> search_target("recall>=0.9")
-    Bound(measure='recall', value=0.9)
-    """
+    """Return what a target of a search means."""
     with suppress(ValueError):
         bound = parse_target(target)
         if isinstance(bound, Bound) and bound.measure != "fmr":
@@ -172,22 +165,19 @@ class AnswerEvidence:
 
     Parameters
     ----------
-    Q, X : array
-        Mapped vectors: inner products are scores.
-    relevance : Relevance
-        Judgements of the queries to count. Those without a relevant document deserve nothing.
-    same_documents : bool, default=False
-        Whether the documents asked for will be the same, so that queries are independent.
-    cutoffs : array, optional
-        By default those at which figures change, up to 200.
+    Q, X: Mapped vectors: inner products are scores.
+    relevance: Judgements of the queries to count. Those without a relevant document deserve
+        nothing.
+    same_documents: Whether the documents asked for will be the same, so that queries are
+        independent.
+    cutoffs: By default those at which figures change, up to 200.
 
     Attributes
     ----------
-    cutoffs : array of shape (n_cutoffs,)
-        In ascending order, by default up to the best score of a relevant document.
-    hits, sizes : array of shape (n_queries, n_cutoffs)
-        Number of relevant documents, and of all, at a cut-off or above.
-    n_relevant : array of shape (n_queries,)
+    cutoffs: shape (n_cutoffs,). In ascending order, by default up to the best score of a
+        relevant document.
+    hits, sizes: shape (n_queries, n_cutoffs). Number of relevant documents, and of all, at
+        a cut-off or above.
     """
 
     def __init__(
@@ -291,12 +281,8 @@ def choose_cutoff(
 
     Parameters
     ----------
-    evidence : AnswerEvidence
-    target : Bound
-        On the recall or the precision.
-    parts : dict of str to array of bool, optional
-        Some of the queries, to be stated apart.
-    confidence : float, default=0.95
+    target: On the recall or the precision.
+    parts: Some of the queries, to be stated apart.
 
     Raises
     ------

@@ -56,26 +56,15 @@ class SearchStudy:
 
     Attributes
     ----------
-    name : str
-        Heading of the page.
-    comparison : SearchComparison
-    relevance : Relevance
-    n_features : int
-        Length of the vectors.
-    document_names : sequence of str, optional
-        Texts or ids of the documents.
-    command : str
-        The command that wrote the report; empty if there was none.
-    notes : sequence of (str, str)
-        Names and values for the appendix.
-    title : str
-        Heading of the page, instead of the name.
-    findings : sequence of Note
-        What to say at the top of the page.
-    cutoff : Cutoff, optional
-        Of the adapter.
-    tested : str
-        What the queries of the report get at the cut-off.
+    name: Heading of the page.
+    n_features: Length of the vectors.
+    document_names: Texts or ids of the documents.
+    command: The command that wrote the report; empty if there was none.
+    notes: Names and values for the appendix.
+    title: Heading of the page, instead of the name.
+    findings: What to say at the top of the page.
+    cutoff: Of the adapter.
+    tested: What the queries of the report get at the cut-off.
     """
 
     name: str
@@ -92,24 +81,7 @@ class SearchStudy:
 
 
 def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> None:
-    """Write a report on a search as one HTML file that needs no network.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> import numpy as np
-    >>> from nearfar import Relevance, compare_retrieval
-    >>> from nearfar.search.page import SearchStudy
-    >>> from nearfar.search.page import write_search_report
-    >>> X = np.random.default_rng(0).normal(size=(50, 4))
-    >>> relevance = Relevance(range(20), range(20))
-    >>> study = SearchStudy("toy", compare_retrieval(X[:20], X, relevance, {}), relevance, 4)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "toy.html"
-    ...     write_search_report(path, study)
-    ...     path.read_text()[:15]
-    '<!DOCTYPE html>'
-    """
+    """Write a report on a search as one HTML file that needs no network."""
     compared, verdict = study.comparison, study.comparison.verdict
     method = verdict.method or compared.untouched.name
     gain = f"{verdict.gain:z.3f} ({verdict.low:z.3f} to {verdict.high:z.3f})"

@@ -32,16 +32,7 @@ from nearfar.typing import Bools, Floats, Ints, Matrix, Vector
 
 
 def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
-    """Return queries and documents as finite arrays of the same width, or raise ValueError.
-
-    Examples
-    --------
-    >>> from nearfar.search.ranking import checked_vectors
-    >>> checked_vectors([[1.0, 2.0]], [[3.0]])
-    Traceback (most recent call last):
-    ...
-    ValueError: Q has 2 columns and X has 1; both must come from the same model.
-    """
+    """Return queries and documents as finite arrays of the same width, or raise ValueError."""
     queries, documents = as_vectors(Q, "Q"), as_vectors(X, "X")
     if is_frame(Q) and is_frame(X) and list(column_keys(Q)) != list(column_keys(X)):
         raise ValueError("Q and X have different columns, or in another order.")
@@ -54,16 +45,7 @@ def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def as_vectors(rows: ArrayLike, name: str) -> Floats:
-    """Return vectors as a 2-d array of finite float32 or float64 numbers.
-
-    Examples
-    --------
-    >>> from nearfar.search.ranking import as_vectors
-    >>> as_vectors([[1.0, float("nan")]], "Q")
-    Traceback (most recent call last):
-    ...
-    ValueError: Row 0 of Q has missing or infinite values; remove it or fill them in.
-    """
+    """Return vectors as a 2-d array of finite float32 or float64 numbers."""
     refuse_masked(rows, name)
     if issparse(rows):
         raise sparse_error(name)

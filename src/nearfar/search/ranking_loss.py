@@ -59,22 +59,11 @@ class Candidates:
 
     Attributes
     ----------
-    n_queries : int
-    query, document : array of shape (n_edges,)
-        The queries' own documents, sorted by query: positions among the queries, and row numbers
-        of X.
-    target : array of shape (n_edges,)
-        Share of the document in the grades of its query, 0 if it is not relevant.
-    pool : array of shape (n_pool,)
-        Row numbers of the documents that all queries share.
-
-    Examples
-    --------
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.ranking_loss import Candidates
-    >>> own = Candidates.judged(Relevance([4, 4, 7], [0, 2, 1], [3, 1, 1]), [4, 7], range(3))
-    >>> own.query, own.target
-    (array([0, 0, 1]), array([0.75, 0.25, 1.  ]))
+    query, document: shape (n_edges,). The queries' own documents, sorted by query:
+        positions among the queries, and row numbers of X.
+    target: shape (n_edges,). Share of the document in the grades of its query, 0 if it is
+        not relevant.
+    pool: shape (n_pool,). Row numbers of the documents that all queries share.
     """
 
     n_queries: int
@@ -116,11 +105,8 @@ class Candidates:
 
         Parameters
         ----------
-        V : array of shape (n_queries, n_features)
-            Queries as the current score maps them.
-        X : array of shape (n_documents, n_features)
-        n_negatives : int
-            How many documents are added to each query, at most.
+        V: shape (n_queries, n_features). Queries as the current score maps them.
+        n_negatives: How many documents are added to each query, at most.
         """
         if len(self.pool) == len(X):
             return self
@@ -141,16 +127,7 @@ class Candidates:
 def shared_pool(
     relevance: Relevance, n_documents: int, random_state: np.random.RandomState
 ) -> Ints:
-    """Choose the documents that all queries share.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.ranking_loss import shared_pool
-    >>> shared_pool(Relevance([0], [1]), 4, np.random.RandomState(0))
-    array([0, 1, 2, 3])
-    """
+    """Choose the documents that all queries share."""
     if n_documents <= WHOLE_CORPUS:
         return np.arange(n_documents)
     judged = np.unique(relevance.document)
@@ -172,21 +149,9 @@ class Geometry:
 
     Attributes
     ----------
-    center : array of shape (n_features,)
-        Mean of the documents.
-    axes : array of shape (n_features, n_features)
-        Eigenvectors of R, in columns.
-    variances : array of shape (n_features,)
-        Its eigenvalues.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.search.ranking_loss import Geometry
-    >>> X = np.random.RandomState(0).normal(size=(500, 2)) * [1, 9]
-    >>> spread = (X @ Geometry.of(X).power(-0.5)).std(axis=0)
-    >>> bool(spread[0] < spread[1] < 1)
-    True
+    center: shape (n_features,). Mean of the documents.
+    axes: shape (n_features, n_features). Eigenvectors of R, in columns.
+    variances: shape (n_features,). Its eigenvalues.
     """
 
     center: Vector
@@ -217,13 +182,7 @@ class Geometry:
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """x -> R^(-1/4) (x - center), divided by its length.
-
-    Attributes
-    ----------
-    center : array of shape (n_features,)
-    map : array of shape (n_features, n_features)
-    """
+    """x -> R^(-1/4) (x - center), divided by its length."""
 
     center: Vector
     map: Matrix
@@ -243,31 +202,11 @@ class RankingLoss:
 
     Parameters
     ----------
-    Q : array of shape (n_queries, n_features)
-        The queries to learn from.
-    X : array of shape (n_documents, n_features)
-    candidates : Candidates
-    T : array of shape (n_features, n_features)
-    temperature : float
-    strength : float
+    Q: shape (n_queries, n_features). The queries to learn from.
 
     Attributes
     ----------
-    basis : array of shape (n_features, rank)
-        U.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.ranking_loss import Candidates
-    >>> from nearfar.search.ranking_loss import RankingLoss
-    >>> candidates = Candidates.judged(Relevance([0], [1]), [0], range(2))
-    >>> I = np.eye(2)
-    >>> loss = RankingLoss(I[:1], I, candidates, I, temperature=1.0, strength=1.0)
-    >>> value, gradient = loss(np.zeros(loss.size))
-    >>> round(value, 3)
-    1.313
+    basis: shape (n_features, rank). U.
     """
 
     def __init__(

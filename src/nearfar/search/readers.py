@@ -40,17 +40,8 @@ class UnknownIdError(ValueError):
 
     Attributes
     ----------
-    kind : {"query", "document"}
-    few : bool
-        Whether less than half of the ids that are judged have a vector.
-    swapped : bool
-        Whether none has, and they are ids of the other kind.
-
-    Examples
-    --------
-    >>> from nearfar.search.readers import UnknownIdError
-    >>> UnknownIdError("Line 3", "query", "q7", {"q6", "q7"}, {"q6": 0}, {"d1": 0})
-    UnknownIdError("Line 3 names query 'q7', which has no vector; 1 of 2 ids have one.")
+    few: Whether less than half of the ids that are judged have a vector.
+    swapped: Whether none has, and they are ids of the other kind.
     """
 
     def __init__(

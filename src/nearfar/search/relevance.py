@@ -218,23 +218,9 @@ def unseen_folds(
 
     Parameters
     ----------
-    relevance : Relevance
-    n_folds : int
-    random_state : RandomState
-    enough : float, optional
-        Number of held-out queries from which no further folds are needed.
-    groups : array of shape (n_queries,), optional
-        Groups of the judged queries that also must not be on both sides.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.relevance import unseen_folds
-    >>> relevance = Relevance([0, 1, 2, 3], [5, 5, 6, 6])
-    >>> folds = unseen_folds(relevance, 2, np.random.RandomState(0))
-    >>> [sorted(part.tolist() for part in fold) for fold in folds]
-    [[[0, 1], [2, 3]], [[0, 1], [2, 3]]]
+    enough: Number of held-out queries from which no further folds are needed.
+    groups: shape (n_queries,). Groups of the judged queries that also must not be on both
+        sides.
     """
     queries, component = relevance.queries, document_groups(relevance)
     groups = np.arange(len(queries)) if groups is None else groups
@@ -252,17 +238,7 @@ def unseen_folds(
 
 
 def held_out_groups(relevance: Relevance, folds: list[Split]) -> Ints:
-    """Number the groups of the queries that folds hold out, one fold after the other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.relevance import held_out_groups
-    >>> folds = [(np.array([2, 3]), np.array([0, 1])), (np.array([0, 1]), np.array([2, 3]))]
-    >>> held_out_groups(Relevance([0, 1, 2, 3], [5, 5, 6, 7]), folds)
-    array([0, 0, 2, 3])
-    """
+    """Number the groups of the queries that folds hold out, one fold after the other."""
     starts = np.cumsum([0, *(len(test) for _, test in folds)])
     numbers = [document_groups(relevance.subset(test)) for _, test in folds]
     parts = [start + each for start, each in zip(starts, numbers, strict=False)]
@@ -270,15 +246,7 @@ def held_out_groups(relevance: Relevance, folds: list[Split]) -> Ints:
 
 
 def document_groups(relevance: Relevance) -> Ints:
-    """Number the groups of judged queries that share relevant documents.
-
-    Examples
-    --------
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.relevance import document_groups
-    >>> document_groups(Relevance([0, 1, 1, 2], [5, 5, 6, 7]))
-    array([0, 0, 1], dtype=int32)
-    """
+    """Number the groups of judged queries that share relevant documents."""
     query = np.searchsorted(relevance.queries, relevance.query[relevance.relevant])
     document = relevance.document[relevance.relevant]
     shape = (len(relevance.queries), int(document.max()) + 1)
@@ -290,16 +258,6 @@ def document_weights(relevance: Relevance) -> Any:
     """Return 1 / sqrt(number of its relevant documents) for each document and judged query.
 
     Sums of products over documents are the correlations of queries in `retrieval.cutoff`.
-
-    Examples
-    --------
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.relevance import document_weights
-    >>> weights = document_weights(Relevance([0, 1, 2, 2], [0, 0, 0, 1])).toarray()
-    >>> (weights.T @ weights).round(2)
-    array([[1.  , 1.  , 0.71],
-           [1.  , 1.  , 0.71],
-           [0.71, 0.71, 1.  ]])
     """
     query = np.searchsorted(relevance.queries, relevance.query[relevance.relevant])
     weight = 1 / np.sqrt(np.bincount(query))[query]

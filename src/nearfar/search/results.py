@@ -115,12 +115,9 @@ class Change:
 
     Attributes
     ----------
-    query : int
-        Row number of Q.
-    text : str
-        Its text, its id, or its number.
-    before, after : float
-        The main measure.
+    query: Row number of Q.
+    text: Its text, its id, or its number.
+    before, after: The main measure.
     """
 
     query: int
@@ -140,15 +137,12 @@ class SearchPart:
 
     Attributes
     ----------
-    n_queries : int
-    before, after : float
-        Mean of the main measure with untouched and with adapted vectors.
-    gain, low, high : float
-        Gain and the 90 % interval of the gain of one adapter that is learned from all queries. It
-        allows for chance in the queries, and for how much adapters differ from fold to fold.
-    harm : float
-        Probability that the loss makes a practical difference, if neither side is expected to be
-        better.
+    before, after: Mean of the main measure with untouched and with adapted vectors.
+    gain, low, high: Gain and the 90 % interval of the gain of one adapter that is learned
+        from all queries. It allows for chance in the queries, and for how much adapters
+        differ from fold to fold.
+    harm: Probability that the loss makes a practical difference, if neither side is
+        expected to be better.
     """
 
     n_queries: int
@@ -278,11 +272,7 @@ class SearchComparison(ResultsTable[SearchResult]):
         return one.counted(self.measure) - other.counted(self.measure)
 
     def _observed(self, one: SearchResult, other: SearchResult) -> Observed:
-        """How much better one search is than another, on the same queries.
-
-        Queries that share documents count less, as for a cut-off (`retrieval.cutoff`), and it is
-        one more document on which searches differ that few documents may not show.
-        """
+        """How much better one search is than another, on the same queries."""
         difference = self._difference(one, other)
         if one.shared is None:
             return observe_rows(difference, NDCG.gain_noise)
@@ -296,14 +286,8 @@ class SearchComparison(ResultsTable[SearchResult]):
         return Observed(float(difference.mean()), variance + 1 / n**2, round(groups))
 
     def _of_one_fit(self, result: SearchResult, expected: Gain) -> Gain:
-        """Widen the interval of an expected gain to that of one adapter learned from all queries.
-
-        Fits to other queries gain more or less, but rarely lose what others gain: their gains vary
-        by a factor (lognormal). Their variance is that between folds. Five folds often show none
-        by chance; with that of the queries, it is at least the variance of cross-validation
-        (Nadeau, Bengio 2003). Both intervals are joined by the squares of their distances from the
-        gain (MOVER; Zou, Donner 2008). The probability is that adapters help on average: it needs
-        no more than the queries.
+        """Widen the interval of an expected gain to that of one adapter learned from all
+        queries.
         """
         difference, k = self._difference(result, self.untouched), self.n_folds
         if k < 2:

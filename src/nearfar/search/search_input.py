@@ -56,13 +56,8 @@ class SearchInput:
 
     Attributes
     ----------
-    name : str
-        Name of the documents' file.
-    Q, X : array
-        Vectors of queries and documents.
-    relevance : Relevance
-    query_ids, document_ids : list of str
-    query_texts, document_texts : list of str or None
+    name: Name of the documents' file.
+    Q, X: Vectors of queries and documents.
     """
 
     name: str
@@ -91,12 +86,8 @@ class VectorTable:
 
     Attributes
     ----------
-    vectors : array of shape (n_rows, n_features)
-    ids, texts : list of str or None
-    source, name : str
-        What messages and reports call them.
-    is_table : bool
-        Whether they come from a table, which may have a column of ids.
+    source, name: What messages and reports call them.
+    is_table: Whether they come from a table, which may have a column of ids.
     """
 
     vectors: Array
@@ -125,26 +116,17 @@ def read_search(
 
     Parameters
     ----------
-    queries, documents : path, DataFrame or array
-        Vectors: a table, an .npz or .npy file, or an array.
-    relevance : Relevance, optional
-        Judgements; otherwise they are read.
-    qrels : path, optional
-        Judgements: query, 0, document, grade (TREC), or as in BEIR.
-    beir : path, optional
-        Folder with corpus.jsonl, queries.jsonl and qrels, instead of `qrels`.
-    split : str, default="test"
-        Judgements of the folder to use.
-    ids : str, optional
-        Column of ids; by default id, query_id, doc_id and the like.
-    text : str, optional
-        Column of texts; by default text, if there is one.
-    vector : str, optional
-        Column of vectors; by default the only one, or all columns of numbers.
-    ignore_unknown : bool, default=False
-        Leave out judgements of ids that have no vector; otherwise they are errors.
-    vector_option : str, default="vector"
-        The caller's option for the column of vectors, for messages.
+    queries, documents: Vectors: a table, an .npz or .npy file, or an array.
+    relevance: Judgements; otherwise they are read.
+    qrels: Judgements: query, 0, document, grade (TREC), or as in BEIR.
+    beir: Folder with corpus.jsonl, queries.jsonl and qrels, instead of `qrels`.
+    split: Judgements of the folder to use.
+    ids: Column of ids; by default id, query_id, doc_id and the like.
+    text: Column of texts; by default text, if there is one.
+    vector: Column of vectors; by default the only one, or all columns of numbers.
+    ignore_unknown: Leave out judgements of ids that have no vector; otherwise they are
+        errors.
+    vector_option: The caller's option for the column of vectors, for messages.
 
     Raises
     ------
@@ -224,13 +206,9 @@ def read_vectors(
 
     Parameters
     ----------
-    source : path, DataFrame or array
-    kind : {"query", "document"}
-        What they are; it decides which arrays and columns are looked for.
-    ids, text, vector : str, optional
-        Columns of a table.
-    vector_option : str, default="vector"
-        The caller's option for the column of vectors, for messages.
+    kind: What they are; it decides which arrays and columns are looked for.
+    ids, text, vector: Columns of a table.
+    vector_option: The caller's option for the column of vectors, for messages.
     """
     given = as_source(source, "queries" if kind == "query" else "documents")
     if isinstance(given, np.ndarray):

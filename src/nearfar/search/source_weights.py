@@ -49,10 +49,8 @@ class HeldOutGain:
 
     Attributes
     ----------
-    other : float
-        Mean nDCG@10 of the other.
-    gain, low, high : float
-        Difference, and its 90 % interval.
+    other: Mean nDCG@10 of the other.
+    gain, low, high: Difference, and its 90 % interval.
     """
 
     other: float
@@ -90,19 +88,14 @@ class WeighedSources:
 
     Attributes
     ----------
-    name : str
-        "equal weights", "learned weights (STRENGTH)" or "SOURCE alone".
-    n_queries : int
-        Judged queries that were learned from.
-    ndcg : float
-        Mean nDCG@10 of held-out queries. All judged queries make the choice; this and the gains
-        are of queries that took no part in it.
-    weights, shares : dict of str to float
-        Of each source.
-    adds : dict of str to HeldOutGain
-        For each source, the gain over weights of all others, learned and chosen in the same way.
-    over : dict of str to HeldOutGain
-        Gain over "the best single source" and over "equal weights"; queries learned from
+    name: "equal weights", "learned weights (STRENGTH)" or "SOURCE alone".
+    n_queries: Judged queries that were learned from.
+    ndcg: Mean nDCG@10 of held-out queries. All judged queries make the choice; this and the
+        gains are of queries that took no part in it.
+    weights, shares: Of each source.
+    adds: For each source, the gain over weights of all others, learned and chosen in the
+        same way.
+    over: Gain over "the best single source" and over "equal weights"; queries learned from
         choose that source.
     """
 
@@ -264,10 +257,7 @@ class SourceWeights(BaseEstimator):
         return self
 
     def _held_out(self, judged: JudgedScores) -> dict[str, Vector]:
-        """Return nDCG@10 of held-out queries with all sources, without each, and of the others.
-
-        Everything is learned and chosen again from the queries of the other folds.
-        """
+        """Return nDCG@10 of held-out queries with all sources, without each, and of the others."""
         found: dict[str, list[Vector]] = {}
         for train, test in folds(len(judged.gains), self.cv, self.random_state):
             known, tested = judged.take(train), judged.take(test)

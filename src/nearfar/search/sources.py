@@ -56,9 +56,8 @@ class Source(NamedTuple):
 
     Attributes
     ----------
-    kind : {"vectors", "texts", "scores", "numbers"}
-    scores : callable
-        Row numbers of queries -> scores, a row for each query and a column for each document.
+    scores: Row numbers of queries -> scores, a row for each query and a column for each
+        document.
     """
 
     kind: Kind
@@ -68,20 +67,7 @@ class Source(NamedTuple):
 def read_sources(
     queries: Mapping[str, Any], documents: Mapping[str, Any], score: str
 ) -> dict[str, Source]:
-    """Return the sources by name, documents' first; see the module's docstring.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.search.sources import read_sources
-    >>> documents = {"title": np.ones((3, 2)), "price": [5, 7, 9]}
-    >>> sources = read_sources({"title": np.eye(2)}, documents, "dot")
-    >>> {name: source.kind for name, source in sources.items()}
-    {'title': 'vectors', 'price': 'numbers'}
-    >>> sources["price"].scores(np.array([0, 1]))
-    array([[5., 7., 9.],
-           [5., 7., 9.]])
-    """
+    """Return the sources by name, documents' first; see the module's docstring."""
     if not queries:
         raise ValueError("Numbers alone are no search; add vectors, texts or scores of queries.")
     sources: dict[str, Source] = {}
@@ -151,17 +137,14 @@ class JudgedScores:
 
     Attributes
     ----------
-    names : list of str
-    is_number : array of bool of shape (n_sources,)
-    scores : array of shape (n_queries, n_candidates, n_sources)
-        Candidates that stand first by some source come first.
-    places : array of int of shape (n_queries, n_candidates)
-        Of the documents in a random order, by which those with equal scores are ranked: in tables
-        that are sorted by popularity, the order of rows would be the best source.
-    gains : array of shape (n_queries, n_candidates)
-        Grades divided by the largest DCG of the query.
-    heights : array of shape (n_queries, n_sources)
-        How far the best documents are above the mean one.
+    scores: shape (n_queries, n_candidates, n_sources). Candidates that stand first by some
+        source come first.
+    places: shape (n_queries, n_candidates). Of the documents in a random order, by which
+        those with equal scores are ranked: in tables that are sorted by popularity, the
+        order of rows would be the best source.
+    gains: shape (n_queries, n_candidates). Grades divided by the largest DCG of the query.
+    heights: shape (n_queries, n_sources). How far the best documents are above the mean
+        one.
     """
 
     names: list[str]

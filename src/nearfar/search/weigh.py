@@ -41,47 +41,18 @@ def weigh(
 
     Parameters
     ----------
-    queries : path or DataFrame
-        Table of queries: an id, and the columns below.
-    documents : path or DataFrame
-        Table of documents, likewise.
-    qrels : path or Relevance
-        Judgements: a file of TREC, or as in BEIR.
-    source : sequence of str, optional
-        Column of vectors in both tables [default: the only one].
-    bm25 : sequence of str, optional
-        Column of texts in both tables, for BM25. Needs bm25s.
-    number : sequence of str, optional
-        Column of numbers or dates of the documents; dates count as days.
-    ids : str, optional
-        Column of ids.
-    ignore_unknown : bool, default=False
-        Leave out judgements of ids that have no vector.
-    score : {"cosine", "dot"}, default="cosine"
-        How vectors are compared.
-    folds : int, default=5
-        Number of folds of the judged queries.
-    random_state : int, default=0
-        Seed of the folds.
-    out : path, optional
-        File of weights to write, whether they help or not.
-
-    Returns
-    -------
-    Weighed
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import polars as pl
-    >>> from nearfar import Relevance
-    >>> from nearfar.search.weigh import weigh
-    >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> documents = pl.DataFrame({"id": range(60), "title": X, "price": range(60)})
-    >>> queries = pl.DataFrame({"id": range(30), "title": X[:30]})
-    >>> judged = Relevance(range(30), range(30))
-    >>> weigh(queries, documents, qrels=judged, number=["price"], out=None).weights.kinds_
-    {'vector': 'vectors', 'price': 'numbers'}
+    queries: Table of queries: an id, and the columns below.
+    documents: Table of documents, likewise.
+    qrels: Judgements: a file of TREC, or as in BEIR.
+    source: Column of vectors in both tables [default: the only one].
+    bm25: Column of texts in both tables, for BM25. Needs bm25s.
+    number: Column of numbers or dates of the documents; dates count as days.
+    ids: Column of ids.
+    ignore_unknown: Leave out judgements of ids that have no vector.
+    score: How vectors are compared.
+    folds: Number of folds of the judged queries.
+    random_state: Seed of the folds.
+    out: File of weights to write, whether they help or not.
     """
     if out is not None:
         check_metric_output(out, [queries, documents, qrels])

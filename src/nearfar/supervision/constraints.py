@@ -127,13 +127,6 @@ class ConstraintsOver:
 
     Indexing with the samples of a fold restricts the constraints to that fold. It is an error if
     none is left, because a fold without constraints cannot be learned from or scored.
-
-    Examples
-    --------
-    >>> from nearfar import Triplets
-    >>> y = Triplets([[0, 1, 2], [3, 4, 0]]).over(5)
-    >>> len(y), len(y[[0, 3, 4]].constraints)
-    (5, 1)
     """
 
     constraints: Constraints

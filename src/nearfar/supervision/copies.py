@@ -66,10 +66,9 @@ class Copies:
 
     Attributes
     ----------
-    first : array of int of shape (n_rows,)
-        The first of the copies of each row; its own number, if there is none before it.
-    n_near : int
-        Number of near copies; other copies are equal.
+    first: shape (n_rows,). The first of the copies of each row; its own number, if there is
+        none before it.
+    n_near: Number of near copies; other copies are equal.
     """
 
     first: Ints
@@ -98,25 +97,7 @@ def keep_copies_together(X: Floats, known: Supervision) -> tuple[Supervision, Co
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features)
-    known : Supervision
-        Of these rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Triplets
-    >>> from nearfar.supervision import Supervision, keep_copies_together
-    >>> X = np.append(np.arange(22.0).reshape(11, 2), [[0.0, 1.0]], axis=0)
-    >>> known, copies = keep_copies_together(X, Supervision.of([0, 1] * 5 + [1, 0], 12))
-    >>> known.groups
-    array([ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10,  0])
-    >>> print(copies)
-    1 of 12 rows is equal to earlier rows; equal rows stay on one side of every split
-    >>> triplets = Triplets([[11, 4, 3], [0, 5, 6]])
-    >>> keep_copies_together(X, Supervision.of(triplets, 12))[0].given.index
-    array([[0, 4, 3],
-           [0, 5, 6]])
+    known: Of these rows.
     """
     if known.groups is not None or known.kind in ("chunklets", "nothing"):
         return known, None
@@ -148,14 +129,7 @@ def comparable_rows(X: Any) -> Floats:
 
     Parameters
     ----------
-    X : array-like, frame, sparse matrix or list of texts
-        Whatever a pipeline may take.
-
-    Examples
-    --------
-    >>> from nearfar.supervision.copies import comparable_rows, find_copies
-    >>> find_copies(comparable_rows(["Ann", "Bob", "Ann", "Eve"])).first
-    array([0, 1, 0, 3])
+    X: Whatever a pipeline may take.
     """
     random = np.random.RandomState(0)
     if hasattr(X, "tocsr"):
@@ -177,17 +151,8 @@ def find_copies(X: Floats, values: Array | None = None) -> Copies | None:
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features)
-    values : array of shape (n_rows,), optional
-        Labels or numbers. Equal rows that differ in these are not copies.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.supervision.copies import find_copies
-    >>> X = np.array([[0.0, 1.0], [2.0, 5.0], [0.0, 1.0], [7.0, 3.0]])
-    >>> find_copies(X).first
-    array([0, 1, 0, 3])
+    values: shape (n_rows,). Labels or numbers. Equal rows that differ in these are not
+        copies.
     """
     if len(X) < 2:
         return None

@@ -93,8 +93,7 @@ class LabelSupervision(_InClasses):
 
     Attributes
     ----------
-    names : array of shape (n_classes,)
-        The label of each code.
+    names: shape (n_classes,). The label of each code.
     """
 
     kind: ClassVar[Kind] = "labels"

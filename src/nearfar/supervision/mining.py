@@ -22,14 +22,10 @@ def class_neighbors(
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Points; float32 or float64.
-    y : array of shape (n_samples,)
-        Class codes.
-    n_targets, n_impostors : int
-        How many of each to find.
-    farthest_targets : bool, default=False
-        Take the farthest rows of the same class instead of the nearest.
+    X: shape (n_samples, n_features). Points; float32 or float64.
+    y: shape (n_samples,). Class codes.
+    n_targets, n_impostors: How many of each to find.
+    farthest_targets: Take the farthest rows of the same class instead of the nearest.
 
     Returns
     -------
@@ -42,15 +38,6 @@ def class_neighbors(
     -----
     Ties: nearest (farthest) first, then lower row number first. Distances that agree to the
     rounding error of the data count as tied, so that a change of units changes nothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.supervision.mining import class_neighbors
-    >>> X = np.array([[0.0], [1.0], [3.0], [4.0]])
-    >>> targets, impostors = class_neighbors(X, np.array([0, 0, 1, 1]), 1, 1)
-    >>> targets.ravel(), impostors.ravel()
-    (array([1, 0, 3, 2]), array([2, 2, 1, 1]))
     """
     X = check_array(X, dtype=[np.float64, np.float32])
     check_consistent_length(X, y)

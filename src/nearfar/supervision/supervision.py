@@ -54,15 +54,11 @@ class Split:
 
     Attributes
     ----------
-    rows : array of int
-        Rows of X to learn from.
-    known : Supervision
-        Supervision of these rows.
-    unseen_rows : array of int
-        Rows of X that `unseen` is over: the held-out ones, or all if constraints are held out.
-    unseen : Supervision
-    whole_classes : bool
-        Whether held-out rows are those of whole classes or chunklets.
+    rows: Rows of X to learn from.
+    known: Supervision of these rows.
+    unseen_rows: Rows of X that `unseen` is over: the held-out ones, or all if constraints
+        are held out.
+    whole_classes: Whether held-out rows are those of whole classes or chunklets.
     """
 
     rows: Ints
@@ -78,24 +74,12 @@ class Supervision(ABC):
 
     Attributes
     ----------
-    kind : {"labels", "numbers", "triplets", "pairs", "chunklets", "nothing"}
-    given : object
-        Class codes, numbers, or constraints.
-    n_rows : int
-        Number of rows of X.
-    groups : array of int of shape (n_rows,) or None
-        Group of each row. A split never has rows of one group on both sides.
-    row_weight : array of shape (n_rows,) or None
-        How often each row counts; None if each counts once. Listed constraints have weights of
-        their own instead.
-
-    Examples
-    --------
-    >>> from nearfar import Pairs
-    >>> from nearfar.supervision import Supervision
-    >>> known = Supervision.of(Pairs([[0, 1], [1, 2]], similar=[True, False]), 4)
-    >>> known.kind, len(known), len(known.restrict([0, 1]))
-    ('pairs', 2, 1)
+    given: Class codes, numbers, or constraints.
+    n_rows: Number of rows of X.
+    groups: shape (n_rows,). Group of each row. A split never has rows of one group on both
+        sides.
+    row_weight: shape (n_rows,). How often each row counts; None if each counts once. Listed
+        constraints have weights of their own instead.
     """
 
     kinds: ClassVar[dict[str, type[Supervision]]] = {}
@@ -130,13 +114,8 @@ class Supervision(ABC):
 
         Parameters
         ----------
-        y : array-like of shape (n_rows,), Triplets, Pairs, Chunklets, their `over` form, or None
-        n_rows : int
-        groups : array-like of shape (n_rows,), optional
-        sample_weight : array-like of shape (n_rows,), optional
-            Not for triplets and pairs.
-        numbers : bool, default=False
-            Whether an array holds numbers instead of class labels.
+        sample_weight: shape (n_rows,). Not for triplets and pairs.
+        numbers: Whether an array holds numbers instead of class labels.
         """
         group = checked_groups(groups, n_rows)
         kind = "nothing" if y is None else kind_of(y, numbers=numbers)
@@ -228,12 +207,9 @@ class Supervision(ABC):
 
         Parameters
         ----------
-        n_folds : int
-        random : RandomState
-        by : {"rows", "classes"}
-            Whether labels hold out rows or whole classes. Chunklets always hold out whole ones,
-            triplets hold out anchors, and pairs hold out connected sets of rows where they can, or
-            sets of rows that similar pairs join.
+        by: Whether labels hold out rows or whole classes. Chunklets always hold out whole ones,
+            triplets hold out anchors, and pairs hold out connected sets of rows where they can,
+            or sets of rows that similar pairs join.
         """
         yield from self._splits(fold_of_rows(self.n_rows, self.groups, n_folds, random))
 
@@ -279,14 +255,7 @@ class Supervision(ABC):
 def counted_rows(
     sample_weight: ArrayLike | None, X: Any, y: Any, groups: Any = None
 ) -> tuple[Any, Any, Any, Vector | None]:
-    """Leave out rows of weight 0; return X, y, groups and weights of the others.
-
-    Examples
-    --------
-    >>> from nearfar.supervision.supervision import counted_rows
-    >>> counted_rows([2, 0, 1], [[1], [2], [3]], ["a", "b", "c"])
-    ([[1], [3]], ['a', 'c'], None, array([2., 1.]))
-    """
+    """Leave out rows of weight 0; return X, y, groups and weights of the others."""
     weight = checked_weights(sample_weight, _num_samples(X), "Rows")
     if weight is not None and not weight.all():
         if not weight.any():
@@ -325,15 +294,7 @@ def unwrapped(y: object, n_rows: int | None = None) -> Any:
 
 
 def kind_of(y: object, *, numbers: bool = False) -> Kind:
-    """Return the kind of what a user passes as y.
-
-    Examples
-    --------
-    >>> from nearfar import Triplets
-    >>> from nearfar.supervision import kind_of
-    >>> kind_of([0, 1, 1]), kind_of(Triplets([[0, 1, 2]]).over(3))
-    ('labels', 'triplets')
-    """
+    """Return the kind of what a user passes as y."""
     return _OF_CONSTRAINTS.get(type(unwrapped(y)), "numbers" if numbers else "labels")
 
 
@@ -342,12 +303,6 @@ def are_numbers(y: object) -> bool:
 
     These are floats that are not all whole, as for scikit-learn, or whole ones of more than 30
     values, most with fewer than five rows. Integers are classes.
-
-    Examples
-    --------
-    >>> from nearfar.supervision.supervision import are_numbers
-    >>> are_numbers([0.5, 1.0]), are_numbers([0.0, 1.0]), are_numbers(list(range(99)))
-    (True, False, False)
     """
     if y is None or type(unwrapped(y)) in _OF_CONSTRAINTS:
         return False
@@ -389,16 +344,7 @@ def warn_of_integers(y: object) -> None:
 
 
 def check_rows_given(X: object, y: object) -> None:
-    """Raise ValueError if there are constraints and no rows: X is None, or the constraints.
-
-    Examples
-    --------
-    >>> from nearfar import LSML, Triplets
-    >>> LSML().fit(Triplets([[0, 1, 2]]))
-    Traceback (most recent call last):
-    ...
-    ValueError: A metric measures distances of vectors, and triplets alone have none; pass ...
-    """
+    """Raise ValueError if there are constraints and no rows: X is None, or the constraints."""
     kind = _OF_CONSTRAINTS.get(type(unwrapped(y if X is None else X)))
     if kind is not None:
         raise ValueError(

@@ -65,22 +65,12 @@ def evaluate(
 
     Parameters
     ----------
-    metric : path
-        Metric file, as written by `nearfar learn`.
-    source : path or DataFrame
-        Table, array, or name of a dataset.
-    train : path or DataFrame, optional
-        Training rows: predict the labels from these, not from the other rows.
-    neighbors : int, optional
-        Neighbours that vote; by default as many as the file says.
-    progress : callable, optional
-        Called with the number of distances so far, of all, and the name of the next.
-    **reading
-        How rows are read: see `read_table`.
-
-    Returns
-    -------
-    Evaluated
+    metric: Metric file, as written by `nearfar learn`.
+    source: Table, array, or name of a dataset.
+    train: Training rows: predict the labels from these, not from the other rows.
+    neighbors: Neighbours that vote; by default as many as the file says.
+    progress: Called with the number of distances so far, of all, and the name of the next.
+    **reading: How rows are read: see `read_table`.
     """
     # Only files of answers need the room that writes them.
     from nearfar.ask.answer_files import read_judgements
@@ -163,15 +153,9 @@ def evaluate_metric(
 
     Parameters
     ----------
-    metric : Metric
-    rows : Table
-        Their labels may be None.
-    train : Table, optional
-        Rows that predict those of `rows`; by default the other rows do.
-    judgements : sequence of Triplets or Pairs
-    n_neighbors : int
-    progress : callable, optional
-        Called with the number of distances so far, of all, and the name of the next.
+    rows: Their labels may be None.
+    train: Rows that predict those of `rows`; by default the other rows do.
+    progress: Called with the number of distances so far, of all, and the name of the next.
     """
     if train is not None and rows.y is not None and train.kind == "labels":
         unknown = sorted(set(rows.y.astype(str)) - set(train.labels.astype(str)))

@@ -36,24 +36,13 @@ def export(
 
     Parameters
     ----------
-    metric : path
-        Metric file, as written by `nearfar learn`, or adapter, by `nearfar adapt`.
-    to : str
-        What to write. TARGETS.
-    out : path
-        File to write.
-    rows : path or DataFrame, optional
-        Table, array or dataset whose rows go into an index.
-    drop : sequence of str, optional
-        Columns to leave out, separated by commas.
-    documents : bool, default=False
-        With an adapter: write its map of documents, not of queries.
-    **options
-        Those of the target.
-
-    Returns
-    -------
-    Exported
+    metric: Metric file, as written by `nearfar learn`, or adapter, by `nearfar adapt`.
+    to: What to write. TARGETS.
+    out: File to write.
+    rows: Table, array or dataset whose rows go into an index.
+    drop: Columns to leave out, separated by commas.
+    documents: With an adapter: write its map of documents, not of queries.
+    **options: Those of the target.
     """
     if to not in _TARGETS:
         known = ", ".join(map(repr, _TARGETS))

@@ -57,14 +57,7 @@ def no_progress(done: int, total: int, label: str) -> None:
 
 
 def parse_seconds(text: str | None) -> float | None:
-    """Read a length of time.
-
-    Examples
-    --------
-    >>> from nearfar.tables.fitting import parse_seconds
-    >>> parse_seconds("1.5m")
-    90.0
-    """
+    """Read a length of time."""
     if text is None:
         return None
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -84,16 +77,11 @@ class MethodFit:
 
     Attributes
     ----------
-    method : Method
-    metric : Metric or None
-        None if the method's distance is not a metric.
-    seconds : float
-    learner : MetricLearner or None
-        The fitted learner, if the method is one.
-    iterations : int or None
-        Its iterations, including those before an interruption.
-    votes : Votes or None
-        How often votes of neighbours are right on rows that took no part, if there are labels.
+    metric: None if the method's distance is not a metric.
+    learner: The fitted learner, if the method is one.
+    iterations: Its iterations, including those before an interruption.
+    votes: How often votes of neighbours are right on rows that took no part, if there are
+        labels.
     """
 
     method: Method
@@ -235,17 +223,7 @@ def convergence_notes() -> Iterator[None]:
 
 
 def untried_candidates(learner: MetricLearner) -> str:
-    """Say which candidates a blend left out, and why; empty if it tried them all.
-
-    Examples
-    --------
-    >>> from nearfar import AutoMetric
-    >>> from nearfar.tables.fitting import untried_candidates
-    >>> auto = AutoMetric()
-    >>> auto.leaderboard_ = [{"name": "NCA", "note": "no time left"}, {"name": "RCA", "note": ""}]
-    >>> untried_candidates(auto)
-    'AutoMetric left out NCA (no time left).'
-    """
+    """Say which candidates a blend left out, and why; empty if it tried them all."""
     names: dict[str, list[str]] = {}
     for entry in getattr(learner, "leaderboard_", []):
         if entry["note"]:

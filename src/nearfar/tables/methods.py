@@ -43,14 +43,10 @@ class MethodChoice:
 
     Attributes
     ----------
-    name : str
-        Name on the command line.
-    method : Method or None
-        The method; None for the best method of a comparison.
-    named : bool
-        Whether the method is used in any case. Otherwise the verdict chooses.
-    compared : learners or None
-        Learners to choose from if there is no method; None means the usual ones.
+    name: Name on the command line.
+    method: The method; None for the best method of a comparison.
+    named: Whether the method is used in any case. Otherwise the verdict chooses.
+    compared: Learners to choose from if there is no method; None means the usual ones.
     """
 
     name: str
@@ -100,11 +96,8 @@ class MethodChoice:
 
         Parameters
         ----------
-        comparison : Comparison or None
-        goal : str
-            One of `comparison.goals`.
-        strict : bool
-            Whether the method must be clearly better than the baseline.
+        goal: One of `comparison.goals`.
+        strict: Whether the method must be clearly better than the baseline.
         """
         if comparison is None:
             return self.method
@@ -123,20 +116,8 @@ def choose_methods(methods: object, *, seed: int = 0, goal: str | None = None) -
 
     Parameters
     ----------
-    methods : str, MetricLearner, sequence of these, MethodChoice, or None
-    seed : int
-        Seed of learners that are named.
-    goal : str, optional
-        What AutoMetric learns for, unless it is given as an estimator.
-
-    Examples
-    --------
-    >>> from nearfar import NCA
-    >>> from nearfar.tables.methods import choose_methods
-    >>> choose_methods(NCA(max_iter=5)).name
-    'nca'
-    >>> list(choose_methods(["nca", "boost", "lda"]).learners)
-    ['NCA', 'BoostMetric']
+    seed: Seed of learners that are named.
+    goal: What AutoMetric learns for, unless it is given as an estimator.
     """
     if isinstance(methods, MethodChoice):
         return methods
@@ -170,24 +151,11 @@ def find_method(
 
     Parameters
     ----------
-    name : str or None
-        None for AutoMetric, unless the verdict recommends a simple method.
-    seed : int
-        Seed of a learner.
-    goal : str, optional
-        What AutoMetric learns for, unless the settings say so.
-    max_iter : int, optional
-        Most iterations of a learner.
-    settings : sequence of str
-        Other parameters of a learner, as NAME=VALUE.
-
-    Examples
-    --------
-    >>> from nearfar.tables.methods import find_method
-    >>> find_method("boost").name
-    'boostmetric'
-    >>> find_method("auto").method.name
-    'AutoMetric'
+    name: None for AutoMetric, unless the verdict recommends a simple method.
+    seed: Seed of a learner.
+    goal: What AutoMetric learns for, unless the settings say so.
+    max_iter: Most iterations of a learner.
+    settings: Other parameters of a learner, as NAME=VALUE.
     """
     key = AUTO if name is None else _full_name(name)
     if key not in LEARNERS:
@@ -238,29 +206,14 @@ def _full_name(name: str) -> str:
 
 
 def name_of(method: Method) -> str | None:
-    """Return the name of a method on the command line; None if it has none.
-
-    Examples
-    --------
-    >>> from nearfar.comparison import default_methods
-    >>> from nearfar.tables.methods import name_of
-    >>> [name_of(method) for method in default_methods(["NCA"])][:4]
-    ['euclidean-unscaled', 'euclidean-standardised', 'cosine', None]
-    """
+    """Return the name of a method on the command line; None if it has none."""
     simple = {known.name: name for name, known in SIMPLE_METHODS.items()}
     learned = type(method.estimator).__name__.lower()
     return simple.get(method.name, learned if learned in LEARNERS else None)
 
 
 def settings_beside(name: str, method: Method) -> list[str] | None:
-    """Return what a learner has other than by default, as values of ``--set``.
-
-    Examples
-    --------
-    >>> from nearfar.tables.methods import find_method, settings_beside
-    >>> settings_beside("boostmetric", find_method("boost").method.for_new_classes())
-    ['validation=classes']
-    """
+    """Return what a learner has other than by default, as values of ``--set``."""
     usual = find_method(name, seed=getattr(method.estimator, "random_state", 0) or 0).learner
     if usual is None:
         return None

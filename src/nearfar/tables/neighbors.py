@@ -53,27 +53,15 @@ def neighbors(
 
     Parameters
     ----------
-    source : path or DataFrame
-        File of a metric or an adapter, unless `distance` is given; then a table, an array, or the
-        name of a dataset.
-    distance : {"euclidean", "cosine"}, optional
-        Search by this distance on unscaled rows, without a metric.
-    row : sequence of str, optional
-        Query row, by number (from 0) or by `ids`; by default the first five.
-    queries : path or DataFrame, optional
-        Take the query rows from another file.
-    neighbors : int, default=5
-        Number of neighbours.
-    out : path, optional
-        Table to write. It has all rows unless `row` is given, as has JSON.
-    progress : callable, optional
-        Called with the number of rows so far, of all rows, and "rows".
-    **reading
-        How rows and vectors are read.
-
-    Returns
-    -------
-    Neighbors
+    source: File of a metric or an adapter, unless `distance` is given; then a table, an
+        array, or the name of a dataset.
+    distance: Search by this distance on unscaled rows, without a metric.
+    row: Query row, by number (from 0) or by `ids`; by default the first five.
+    queries: Take the query rows from another file.
+    neighbors: Number of neighbours.
+    out: Table to write. It has all rows unless `row` is given, as has JSON.
+    progress: Called with the number of rows so far, of all rows, and "rows".
+    **reading: How rows and vectors are read.
     """
     if len(source) != 1 + (distance is None):
         if distance is None:
@@ -142,16 +130,9 @@ class Neighbors:
 
     Attributes
     ----------
-    model : Metric or RetrievalAdapter
-    gallery, asked : Table
-        Rows to search, and rows to ask about.
-    row : list of str
-        Which rows to ask about; empty: all.
-    neighbors : int
-    cosine : bool
-    progress : callable or None
-    out : str
-        The file that has them, if any.
+    gallery, asked: Rows to search, and rows to ask about.
+    row: Which rows to ask about; empty: all.
+    out: The file that has them, if any.
     """
 
     model: Metric | RetrievalAdapter
@@ -208,18 +189,12 @@ class NeighborTable:
 
     Attributes
     ----------
-    gallery, asked : Table
-        Rows that were searched, and rows that were asked about.
-    rows : array of int of shape (n_queries,)
-        Which of `asked` were asked about.
-    values : array of shape (n_queries, n_neighbors)
-        Distances or scores, the nearest first.
-    indices : array of int of shape (n_queries, n_neighbors)
-        Rows of the gallery.
-    measure : str
-        What `values` are: "distance" or "score".
-    cutoff : float
-        Scores below it are no answers, and not in `frame`.
+    gallery, asked: Rows that were searched, and rows that were asked about.
+    rows: shape (n_queries,). Which of `asked` were asked about.
+    values: shape (n_queries, n_neighbors). Distances or scores, the nearest first.
+    indices: shape (n_queries, n_neighbors). Rows of the gallery.
+    measure: What `values` are: "distance" or "score".
+    cutoff: Scores below it are no answers, and not in `frame`.
     """
 
     gallery: Table
@@ -275,11 +250,8 @@ def find_rows(table: Table, names: Sequence[str] | None, *, most: int | None = N
 
     Parameters
     ----------
-    table : Table
-    names : sequence of str or None
-        Names of rows, or their numbers in the file.
-    most : int, optional
-        How many of the first rows are wanted if there are no names.
+    names: Names of rows, or their numbers in the file.
+    most: How many of the first rows are wanted if there are no names.
     """
     if not names:
         return np.arange(len(table) if most is None else min(most, len(table)))
@@ -307,19 +279,12 @@ def nearest_rows(
 
     Parameters
     ----------
-    model : Metric or RetrievalAdapter
-        A metric gives distances; an adapter gives scores of documents for queries.
-    gallery : Table
-        Rows to search.
-    asked : Table
-        Rows to ask about. If it is the gallery, a row is not its own neighbour.
-    rows : array of int
-        Which of `asked` to ask about.
-    n_neighbors : int
-    cosine : bool
-        Whether the metric compares rows of unit length, and 1 - cosine is wanted.
-    progress : callable, optional
-        Called with the number of rows so far, of all rows, and "rows".
+    model: A metric gives distances; an adapter gives scores of documents for queries.
+    gallery: Rows to search.
+    asked: Rows to ask about. If it is the gallery, a row is not its own neighbour.
+    rows: Which of `asked` to ask about.
+    cosine: Whether the metric compares rows of unit length, and 1 - cosine is wanted.
+    progress: Called with the number of rows so far, of all rows, and "rows".
     """
     documents = gallery.X if isinstance(model, Metric) else model.transform_documents(gallery.X)
     most = len(gallery) - (asked is gallery)

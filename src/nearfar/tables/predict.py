@@ -67,28 +67,15 @@ def predict(
 
     Parameters
     ----------
-    metric : path
-        Metric file, as written by `nearfar learn`.
-    train : path or DataFrame
-        Training rows with labels: a table, an array, or a dataset.
-    new : path or DataFrame
-        Rows to predict, in the same formats.
-    keep : sequence of str, optional
-        Columns of the new rows to copy, separated by commas.
-    neighbors : int, optional
-        Neighbours that vote; by default as many as the file says.
-    level : float, default=0.01
-        Share of rows like the training rows that are called unlike.
-    out : path, optional
-        Table to write, with all rows.
-    progress : callable, optional
-        Called with the number of rows so far, of all rows, and "rows".
-    **reading
-        How rows are read: see `read_table`.
-
-    Returns
-    -------
-    Predicted
+    metric: Metric file, as written by `nearfar learn`.
+    train: Training rows with labels: a table, an array, or a dataset.
+    new: Rows to predict, in the same formats.
+    keep: Columns of the new rows to copy, separated by commas.
+    neighbors: Neighbours that vote; by default as many as the file says.
+    level: Share of rows like the training rows that are called unlike.
+    out: Table to write, with all rows.
+    progress: Called with the number of rows so far, of all rows, and "rows".
+    **reading: How rows are read: see `read_table`.
     """
     path, numbers, ids = Path(metric), reading.pop("numbers", None), reading.get("ids")
     training, asked_for = as_rows(train), as_rows(new)
@@ -147,16 +134,10 @@ class Predicted:
 
     Attributes
     ----------
-    table : polars.DataFrame
-        What `prediction_table` returns, after the columns that are copied.
-    asked, known : Table
-        New rows and training rows.
-    neighbors : int
-    level : float
-    named : str
-        What files call the names of rows.
-    out : str
-        The file that has them, if any.
+    table: What `prediction_table` returns, after the columns that are copied.
+    asked, known: New rows and training rows.
+    named: What files call the names of rows.
+    out: The file that has them, if any.
     """
 
     table: pl.DataFrame
@@ -261,16 +242,10 @@ def prediction_table(
 
     Parameters
     ----------
-    metric : Metric
-    train : Table
-    new : Table
-    n_neighbors : int
-    level : float
-        Of rows that are like the training rows, about this share or less is called unlike.
-    reliability : Reliability, optional
-        What probabilities come from; without it, there are shares of votes.
-    progress : callable, optional
-        Called with the number of rows so far, of all rows, and "rows".
+    level: Of rows that are like the training rows, about this share or less is called
+        unlike.
+    reliability: What probabilities come from; without it, there are shares of votes.
+    progress: Called with the number of rows so far, of all rows, and "rows".
 
     Returns
     -------

@@ -40,14 +40,10 @@ class Subject:
 
     Attributes
     ----------
-    method : Method
-        What it shows beside the baseline.
-    written : Method
-        What was learned: the same, or the baseline if that is recommended.
-    reason : str
-        Why, as a sentence.
-    goal : str
-        What it was chosen for.
+    method: What it shows beside the baseline.
+    written: What was learned: the same, or the baseline if that is recommended.
+    reason: Why, as a sentence.
+    goal: What it was chosen for.
     """
 
     method: Method
@@ -156,19 +152,12 @@ def report_on_metric(
 
     Parameters
     ----------
-    metric : Metric
-    metric_file : Path
-        Its file.
-    table : Table
-        Rows to evaluate it on.
-    path : Path
-        Report to write.
-    cv, n_neighbors, random_state, classifiers, budget, checkpoint
-        As for `compare`.
-    page : mapping
-        The title, image_shape and command of the report.
-    progress : callable, optional
-        Called with what is done, the total, and what is next.
+    metric_file: Its file.
+    table: Rows to evaluate it on.
+    path: Report to write.
+    cv, n_neighbors, random_state, classifiers, budget, checkpoint: As for `compare`.
+    page: The title, image_shape and command of the report.
+    progress: Called with what is done, the total, and what is next.
     """
     with FitCheckpoint(checkpoint, fits=False) as kept:
         with collecting_notes() as notes:
@@ -224,14 +213,7 @@ def describe_table(table: Table, **subject: Any) -> Study:
 
 
 def parse_image_shape(text: str | None, n_features: int) -> tuple[int, ...] | None:
-    """Read the shape of images with as many pixels as there are features.
-
-    Examples
-    --------
-    >>> from nearfar.tables.report import parse_image_shape
-    >>> parse_image_shape("8x8", 64)
-    (8, 8)
-    """
+    """Read the shape of images with as many pixels as there are features."""
     if text is None:
         return None
     try:
@@ -248,15 +230,6 @@ def reading_code(source: str) -> str | None:
     """Return code that reads X from a file; None if a few lines cannot.
 
     Columns of tables are selected by `names`, which the code around it must have.
-
-    Examples
-    --------
-    >>> from nearfar.tables.report import reading_code
-    >>> print(reading_code("rows.npy"))
-    import numpy as np
-    X = np.load('rows.npy')
-    <BLANKLINE>
-    >>> reading_code("iris")
     """
     path, shown = Path(source), shown_name(source)
     kind = kind_of(path)

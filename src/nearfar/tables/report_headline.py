@@ -34,22 +34,14 @@ class Headline:
 
     Attributes
     ----------
-    measure, title : str
-        What is measured, and what for.
-    reference, method : str
-        Names of what is compared.
-    before, after : str
-        The numbers.
-    badge : str
-        Which of a few categories the difference belongs to.
-    look : str
-        Class of the badge in the style sheet.
-    sentence : str
-        What follows for the method.
-    gain : str
-        Expected gain with its interval and probability, in words; empty if unknown.
-    basis : str
-        What the numbers were measured on.
+    measure, title: What is measured, and what for.
+    reference, method: Names of what is compared.
+    before, after: The numbers.
+    badge: Which of a few categories the difference belongs to.
+    look: Class of the badge in the style sheet.
+    sentence: What follows for the method.
+    gain: Expected gain with its interval and probability, in words; empty if unknown.
+    basis: What the numbers were measured on.
     """
 
     measure: str

@@ -98,18 +98,7 @@ def map_section(study: Study) -> Section:
 
 @dataclass(frozen=True, eq=False)
 class _DrawnRows:
-    """The rows that are drawn, and what the plane is learned from.
-
-    Attributes
-    ----------
-    study : Study
-    rows : array of int
-        Rows to draw.
-    classes : array
-        Labels of the classes that are drawn; empty without labels.
-    n_candidates : int
-        Number of rows that they were chosen from.
-    """
+    """The rows that are drawn, and what the plane is learned from."""
 
     study: Study
     rows: Ints
@@ -295,17 +284,11 @@ class MapPoints:
 
     Attributes
     ----------
-    flat : array of shape (n_points, 2)
-    titles : list of str
-        What to show under the pointer.
-    groups : array of int of shape (n_points,)
-        The number of the class of each point.
-    classes : tuple of str
-        Names of the classes, for the legend; none without classes.
-    hollow : array of bool of shape (n_points,)
-        Points that are drawn as outlines.
-    names : dict of str to int
-        Points to name, most important first.
+    titles: What to show under the pointer.
+    groups: shape (n_points,). The number of the class of each point.
+    classes: Names of the classes, for the legend; none without classes.
+    hollow: shape (n_points,). Points that are drawn as outlines.
+    names: Points to name, most important first.
     """
 
     flat: Matrix
@@ -414,10 +397,9 @@ class Plane:
 
     Attributes
     ----------
-    center : array of shape (n_components,)
-        The point that is mapped to the origin.
-    axes : array of shape (n_components, 2)
-        Orthonormal; the second one is zero if the points lie on a line.
+    center: shape (n_components,). The point that is mapped to the origin.
+    axes: shape (n_components, 2). Orthonormal; the second one is zero if the points lie on
+        a line.
     """
 
     center: Floats
@@ -438,19 +420,7 @@ def plane_of_labels(P: Floats, labels: Array, seed: int = 0) -> Plane:
 
     Parameters
     ----------
-    P : array of shape (n_samples, n_components)
-        Training rows, mapped by a metric.
-    labels : array of shape (n_samples,)
-    seed : int, default=0
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.tables.report_map import plane_of_labels
-    >>> P = np.random.default_rng(0).normal(size=(400, 3)) * [1.0, 0.8, 2.0]
-    >>> plane = plane_of_labels(P, P[:, 1] > 0)
-    >>> float(abs(plane.axes[1]).max()) > 0.9
-    True
+    P: shape (n_samples, n_components). Training rows, mapped by a metric.
     """
     chosen = np.random.default_rng(seed).permutation(len(P))[:_MAX_ROWS]
     points, codes = P[chosen], np.unique(labels[chosen], return_inverse=True)[1]
@@ -483,21 +453,8 @@ def plane_of_judgements(P: Floats, judgements: Triplets | Pairs, seed: int = 0) 
 
     Parameters
     ----------
-    P : array of shape (n_samples, n_components)
-        Rows, mapped by a metric.
-    judgements : Triplets or Pairs
-        To learn from.
-    seed : int, default=0
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Triplets
-    >>> from nearfar.tables.report_map import plane_of_judgements
-    >>> P = np.array([[0.0, 0, 5], [1, 0, -5], [3, 0, 5], [4, 0, -5]])
-    >>> plane = plane_of_judgements(P, Triplets([[0, 1, 2], [1, 0, 2], [2, 3, 1], [3, 2, 0]]))
-    >>> float(abs(plane.axes[0]).max()) > 0.9
-    True
+    P: shape (n_samples, n_components). Rows, mapped by a metric.
+    judgements: To learn from.
     """
     order = np.random.default_rng(seed).permutation(len(judgements))
     first, second = judgements.take(order[::2]), judgements.take(order[1::2])

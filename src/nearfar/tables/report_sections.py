@@ -157,15 +157,7 @@ def data_section(study: Study) -> Section:
 
 
 def describe(judgements: Judgements) -> str:
-    """Return the number of judgements in a sentence.
-
-    Examples
-    --------
-    >>> from nearfar import Pairs
-    >>> from nearfar.tables.report_sections import describe
-    >>> describe(Pairs([[0, 1], [1, 2], [4, 5]], [True, False, False]))
-    '3 pairs of 5 rows: 1 similar, 2 dissimilar.'
-    """
+    """Return the number of judgements in a sentence."""
     n_rows = len(np.unique(judgements.index))
     if isinstance(judgements, Triplets):
         n_anchors = len(np.unique(judgements.index[:, 0]))
@@ -337,10 +329,7 @@ def _losses(study: Study) -> tuple[Vector, Vector, str]:
 
 
 def _confusions(study: Study, labels: Array) -> list[Block]:
-    """Return confusion matrices, or the largest confusions of many classes.
-
-    They are not of the rows of the cross-validated errors, so the captions say of which.
-    """
+    """Return confusion matrices, or the largest confusions of many classes."""
     train, test = study.split
     rows_of = f"one more split: {len(train)} rows to learn from and {len(test)} to test"
     if study.relearn is None:

@@ -51,64 +51,40 @@ class Study:
 
     Parameters
     ----------
-    name : str
-        Name of the data.
-    X : array of shape (n_samples, n_features)
-    y : array of shape (n_samples,), Triplets or Pairs
-        Labels, numbers, or judgements about the rows.
-    metric : Metric
-        Learned from all rows.
-    method : str
-        Name of the method that learned it.
-    relearn : Method or callable, optional
-        Learns from rows and labels, or from rows and judgements, and returns a Metric or a fitted
-        learner. It is called with a part of the rows or judgements, to evaluate on the others,
-        and with the `groups` of the rows if there are any. Without it `metric` is evaluated as it
-        is.
-    comparison : Comparison, optional
-    learner : MetricLearner, optional
-        The learner fitted to all rows, for the plot of its history.
-    feature_names, ids, texts : sequence of str, optional
-        Names of the features; ids and texts of the rows.
-    pictures : sequence of Path or None, optional
-        A picture of each row.
-    image_shape : tuple of int, optional
-        Height and width (and channels), if the rows are images.
-    metric_file : str, optional
-        File of the metric.
-    written : str, optional
-        Name of the method in that file, if it is not `method`: a baseline that is recommended.
-    random_state : int, default=0
-        Seed of the split.
-    reason : str, optional
-        Why the report is about this method, as a sentence.
-    command : str, optional
-        The command that writes the report.
-    goal : str, optional
-        Goal of the comparison that the headline is about; by default the first.
-    notes : sequence of (str, str), optional
-        More to say in the appendix, such as how columns were prepared: names and texts.
-    groups : array of shape (n_samples,), optional
-        The number of the group of each row. A group is never on both sides of a split.
-    n_copies : int, default=0
-        Number of rows that are copies of others, if these are the groups.
-    title : str, optional
-        Heading of the page, instead of the name of the data.
-    findings : sequence of Note, optional
-        What to say at the top of the page, beside the findings of the comparison.
-    source : str, optional
-        File of the rows, for commands to copy.
-    rows_code : str or None, optional
-        Python code that reads X; without it, X is what the reader has. A table is indexed by
-        ``[names]``, the names of the features. None says that a few lines cannot read the rows.
-    row_numbers : array of shape (n_samples,), optional
-        Number of each row in its file; by default its number in X.
-    column_examples : sequence of ColumnExample, optional
-        What each column of the table became.
-    label, id_column : str, optional
-        Columns of the labels and of the ids, for commands to copy.
-    numbers : bool, default=False
-        Whether y has numbers to predict, not labels.
+    name: Name of the data.
+    y: shape (n_samples,). Labels, numbers, or judgements about the rows.
+    metric: Learned from all rows.
+    method: Name of the method that learned it.
+    relearn: Learns from rows and labels, or from rows and judgements, and returns a Metric
+        or a fitted learner. It is called with a part of the rows or judgements, to evaluate
+        on the others, and with the `groups` of the rows if there are any. Without it
+        `metric` is evaluated as it is.
+    learner: The learner fitted to all rows, for the plot of its history.
+    feature_names, ids, texts: Names of the features; ids and texts of the rows.
+    pictures: A picture of each row.
+    image_shape: Height and width (and channels), if the rows are images.
+    metric_file: File of the metric.
+    written: Name of the method in that file, if it is not `method`: a baseline that is
+        recommended.
+    random_state: Seed of the split.
+    reason: Why the report is about this method, as a sentence.
+    command: The command that writes the report.
+    goal: Goal of the comparison that the headline is about; by default the first.
+    notes: More to say in the appendix, such as how columns were prepared: names and texts.
+    groups: shape (n_samples,). The number of the group of each row. A group is never on
+        both sides of a split.
+    n_copies: Number of rows that are copies of others, if these are the groups.
+    title: Heading of the page, instead of the name of the data.
+    findings: What to say at the top of the page, beside the findings of the comparison.
+    source: File of the rows, for commands to copy.
+    rows_code: Python code that reads X; without it, X is what the reader has. A table is
+        indexed by ``[names]``, the names of the features. None says that a few lines cannot
+        read the rows.
+    row_numbers: shape (n_samples,). Number of each row in its file; by default its number
+        in X.
+    column_examples: What each column of the table became.
+    label, id_column: Columns of the labels and of the ids, for commands to copy.
+    numbers: Whether y has numbers to predict, not labels.
     """
 
     name: str
@@ -387,17 +363,7 @@ class Study:
 def predictions(
     metric: Metric, gallery: tuple[Floats, Array], queries: Floats, n_neighbors: int
 ) -> Array:
-    """Return the classes of queries by a vote of their nearest rows of a gallery.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Metric
-    >>> from nearfar.tables.report_study import predictions
-    >>> gallery = np.array([[0.0], [1.0], [5.0]]), np.array(["a", "a", "b"])
-    >>> predictions(Metric.identity(1), gallery, np.array([[4.0]]), 1)
-    array(['b'], dtype='<U1')
-    """
+    """Return the classes of queries by a vote of their nearest rows of a gallery."""
     X, y = gallery
     names, codes = np.unique(y, return_inverse=True)
     nearest = kneighbors(metric, X, queries, n_neighbors=n_neighbors)[1]

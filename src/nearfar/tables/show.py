@@ -61,25 +61,9 @@ def show(metric: str | PathLike[str], *, columns: bool = False) -> Shown:
 
     Parameters
     ----------
-    metric : path
-        Metric file, as written by `nearfar learn`, adapter, by `nearfar adapt`, or weights, by
-        `nearfar weigh`.
-    columns : bool, default=False
-        Show what each column of the table became.
-
-    Returns
-    -------
-    Shown
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from nearfar import Metric
-    >>> from nearfar.tables.show import show
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Metric([[1.0, 0.5]]).save(f"{folder}/metric")
-    ...     print(*str(show(f"{folder}/metric")).splitlines()[1:2])
-    Rank 1
+    metric: Metric file, as written by `nearfar learn`, adapter, by `nearfar adapt`, or
+        weights, by `nearfar weigh`.
+    columns: Show what each column of the table became.
     """
     path = Path(metric)
     kind = kind_of_model(path)

@@ -35,30 +35,16 @@ def transform(
 
     Parameters
     ----------
-    metric : path
-        Metric file, as written by `nearfar learn`, or adapter, by `nearfar adapt`.
-    source : path
-        Table or array, as for `nearfar learn`.
-    target : path
-        Table or array to write: .csv, .tsv, .parquet, .feather, .arrow, .jsonl or .npy.
-    keep : sequence of str, optional
-        Column to copy, or several with commas.
-    drop : sequence of str, optional
-        Column to leave out, or several with commas.
-    ids : str, optional
-        Column of row names, which is copied.
-    as_vector : bool, default=False
-        Write the coordinates as one column of lists, nearfar; not for .csv and .tsv.
-    documents : bool, default=False
-        With an adapter: map documents, not queries.
-    vector : str, optional
-        For adapters: column of vectors [default: the only one with lists].
-    progress : callable, optional
-        Called with the number of rows done, an estimate of their total, and "rows".
-
-    Returns
-    -------
-    Mapped
+    metric: Metric file, as written by `nearfar learn`, or adapter, by `nearfar adapt`.
+    source: Table or array, as for `nearfar learn`.
+    target: Table or array to write: .csv, .tsv, .parquet, .feather, .arrow, .jsonl or .npy.
+    keep: Column to copy, or several with commas.
+    drop: Column to leave out, or several with commas.
+    ids: Column of row names, which is copied.
+    as_vector: Write the coordinates as one column of lists, nearfar; not for .csv and .tsv.
+    documents: With an adapter: map documents, not queries.
+    vector: For adapters: column of vectors [default: the only one with lists].
+    progress: Called with the number of rows done, an estimate of their total, and "rows".
     """
     start = time.perf_counter()
     model, rows_from, kind = Path(metric), Path(str(source)), kind_of_model(Path(metric))

@@ -53,22 +53,16 @@ class Decisions:
 
     Attributes
     ----------
-    threshold : Threshold
-    table : polars.DataFrame
-        Columns a, b, distance and same.
-    chosen_here, saved : bool
-        Whether the threshold was chosen on these pairs, and whether the metric file has it now.
-    scores : Verification or None
-        Of pairs that say whether they are similar.
-    accuracy : float or None
-        Share of right decisions. If the threshold was chosen here without a target, each pair
-        is decided by one that was chosen on others; None if there are too few pairs for that.
-    point : OperatingPoint or None
-        Error rates of a threshold that was chosen for a target.
-    metric : str
-        File of the metric.
-    out : str or None
-        File of the table.
+    table: Columns a, b, distance and same.
+    chosen_here, saved: Whether the threshold was chosen on these pairs, and whether the
+        metric file has it now.
+    scores: Of pairs that say whether they are similar.
+    accuracy: Share of right decisions. If the threshold was chosen here without a target,
+        each pair is decided by one that was chosen on others; None if there are too few
+        pairs for that.
+    point: Error rates of a threshold that was chosen for a target.
+    metric: File of the metric.
+    out: File of the table.
     """
 
     threshold: Threshold
@@ -144,25 +138,17 @@ def decide_pairs(
 
     Parameters
     ----------
-    path : Path
-        File of the metric; a threshold that is chosen here is saved in it.
-    rows : Table
-        With labels, these are the classes that a target is certified for.
-    index : array of int of shape (n_pairs, 2)
-    pairs : Pairs or None
-        The same pairs with what is known of them.
-    threshold : float, optional
-        Largest distance of rows that are the same.
-    target : str, optional
-        Choose a threshold that is certified to meet this on new classes: "precision>=0.99",
-        "fmr<=1e-3" or "recall>=0.9"; or eer, or "false_match=10,false_non_match=1,prior=0.01"
-        (costs).
-    confidence : float, default=0.95
-        Confidence with which `target` is certified, above 0.5 and below 1.
-    prevalence : float, optional
-        Share of similar pairs in use, for precision and costs; by default their share in the table.
-    name : str
-        What messages call the pairs.
+    path: File of the metric; a threshold that is chosen here is saved in it.
+    rows: With labels, these are the classes that a target is certified for.
+    pairs: The same pairs with what is known of them.
+    threshold: Largest distance of rows that are the same.
+    target: Choose a threshold that is certified to meet this on new classes:
+        "precision>=0.99", "fmr<=1e-3" or "recall>=0.9"; or eer, or
+        "false_match=10,false_non_match=1,prior=0.01" (costs).
+    confidence: Confidence with which `target` is certified, above 0.5 and below 1.
+    prevalence: Share of similar pairs in use, for precision and costs; by default their
+        share in the table.
+    name: What messages call the pairs.
     """
     if target is not None:
         if threshold is not None:
@@ -259,20 +245,11 @@ def verify(
 
     Parameters
     ----------
-    metric : path
-        Metric file, as written by `nearfar learn`.
-    source : path or DataFrame
-        Table, array, or name of a dataset.
-    pairs : path
-        Table of pairs: a, b [, similar]; rows count from 0.
-    out : path, optional
-        Table to write: the pairs, distances and decisions.
-    **rest
-        How rows are read, and how a threshold is chosen.
-
-    Returns
-    -------
-    Decisions
+    metric: Metric file, as written by `nearfar learn`.
+    source: Table, array, or name of a dataset.
+    pairs: Table of pairs: a, b [, similar]; rows count from 0.
+    out: Table to write: the pairs, distances and decisions.
+    **rest: How rows are read, and how a threshold is chosen.
     """
     # Only files of answers need the room that writes them.
     from nearfar.ask.answer_files import read_judgements

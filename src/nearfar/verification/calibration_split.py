@@ -26,16 +26,11 @@ class CalibrationSplit:
 
     Attributes
     ----------
-    seen : Pairs
-        To learn from.
-    held_out : Pairs
-        To calibrate on.
-    classes : array of shape (n_held_out, 2)
-        Class numbers of the rows of each pair that is held out.
-    rows : array of int or None
-        Rows to learn from; None if the pairs alone do not tell.
-    whole_classes : bool
-        Whether the two parts have no class in common.
+    seen: To learn from.
+    held_out: To calibrate on.
+    classes: shape (n_held_out, 2). Class numbers of the rows of each pair that is held out.
+    rows: Rows to learn from; None if the pairs alone do not tell.
+    whole_classes: Whether the two parts have no class in common.
     """
 
     seen: Pairs
@@ -57,16 +52,10 @@ def split_labels(
 
     Parameters
     ----------
-    codes : array of shape (n_samples,)
-        Class codes.
-    split : {"classes", "rows"}
-    share : float
-        Of the classes or rows.
-    n_pairs : int or None
-        Number of pairs to draw.
-    rng : RandomState
-    groups : array of shape (n_samples,), optional
-        Rows of one group, which are of one class, stay together.
+    codes: shape (n_samples,). Class codes.
+    share: Of the classes or rows.
+    n_pairs: Number of pairs to draw.
+    groups: shape (n_samples,). Rows of one group, which are of one class, stay together.
     """
     if split == "rows":
         groups = np.arange(len(codes)) if groups is None else groups
@@ -104,13 +93,6 @@ def split_pairs(
 
     Rows that are joined by similar pairs are one class. If most pairs are connected through shared
     rows, pairs between classes to learn from and classes that are held out are left out.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    split : {"classes", "rows"}
-    share : float
-    rng : RandomState
     """
     counts = np.bincount(pairs.similar.astype(np.intp), minlength=2)
     if counts.min() * min(share, 1 - share) < 1:
@@ -169,24 +151,10 @@ def all_pairs(
 
     Parameters
     ----------
-    codes : array of shape (n_samples,)
-        Class codes.
-    rows : array of int
-        The rows that are paired.
-    most : int or None
-        Number of pairs, if there are more.
-    rng : RandomState
-    prevalence : float, optional
-        Share of similar pairs that weights give; by default that of all pairs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.verification.calibration_split import all_pairs
-    >>> codes = np.array([0, 0, 1, 1, 1])
-    >>> pairs = all_pairs(codes, np.arange(5), None, np.random.RandomState(0))
-    >>> len(pairs), int(pairs.similar.sum())
-    (10, 4)
+    codes: shape (n_samples,). Class codes.
+    rows: The rows that are paired.
+    most: Number of pairs, if there are more.
+    prevalence: Share of similar pairs that weights give; by default that of all pairs.
     """
     order = np.argsort(codes[rows], kind="stable")
     sizes = np.bincount(codes[rows])

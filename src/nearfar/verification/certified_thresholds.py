@@ -89,14 +89,10 @@ def choose_threshold(
 
     Parameters
     ----------
-    evidence : PairEvidence
-    target : Bound, EqualErrors or Costs
-    confidence : float, default=0.95
-    prevalence : float, optional
-        Share of similar pairs where the threshold is used; by default that of the evidence.
-    unlabelled : UnlabelledPairs, optional
-        The pairs that the threshold is used on. A precision is then that among these, and their
-        prevalence is not needed.
+    prevalence: Share of similar pairs where the threshold is used; by default that of the
+        evidence.
+    unlabelled: The pairs that the threshold is used on. A precision is then that among
+        these, and their prevalence is not needed.
 
     Raises
     ------
@@ -132,17 +128,7 @@ def choose_threshold(
 
 
 class _Look(NamedTuple):
-    """The error at a threshold.
-
-    Attributes
-    ----------
-    error : float
-        Share of pairs that are wrong.
-    allowed : float
-        The largest error that meets the target.
-    design_effect : float
-        How much larger the variance of the error is than that of independent pairs.
-    """
+    """The error at a threshold."""
 
     error: float
     allowed: float
@@ -150,16 +136,7 @@ class _Look(NamedTuple):
 
 
 class _CertifiedSearch:
-    """The search for a threshold that is certified to meet a bound.
-
-    A precision is a bound on the false match rate that depends on the recall: it is at least P if
-    fmr <= recall * odds, where odds = prevalence / (1 - prevalence) * (1 - P) / P. The design
-    effect is then that of fmr / recall.
-
-    If the n pairs that it is for are given without labels, of which K are found, it is at least P
-    if fmr <= K / n (1 - P). Their own share of false matches also varies around the rate, so that
-    the effective number of pairs is half the harmonic mean of those that calibrate and of these.
-    """
+    """The search for a threshold that is certified to meet a bound."""
 
     def __init__(
         self,
@@ -330,18 +307,8 @@ def clopper_pearson(
 
     Parameters
     ----------
-    share : float or array
-        Observed.
-    n : float or array
-        Number of independent cases, not necessarily an integer.
-    confidence : float or array
-
-    Examples
-    --------
-    >>> from nearfar.verification.certified_thresholds import clopper_pearson
-    >>> low, high = clopper_pearson(0.0, 300, 0.95)
-    >>> float(low), round(float(high), 4)
-    (0.0, 0.0099)
+    share: Observed.
+    n: Number of independent cases, not necessarily an integer.
     """
     share, n = np.asarray(share, dtype=np.float64), np.asarray(n, dtype=np.float64)
     with np.errstate(invalid="ignore"):
@@ -391,11 +358,7 @@ def _smallest_cost(
 def _plausible(
     thresholds: Vector, best: float, excess: Callable[[float], Iterable[Floats]], quantile: float
 ) -> tuple[float, float]:
-    """Return the range of thresholds at which an excess may be zero.
-
-    `excess` gives it at a threshold, of all pairs and without each class. At most `_CANDIDATES`
-    thresholds are tried, evenly among those that occur.
-    """
+    """Return the range of thresholds at which an excess may be zero."""
     places = np.linspace(0, len(thresholds) - 1, min(len(thresholds), _CANDIDATES))
     near = [best]
     for t in map(float, thresholds[places.astype(np.intp)]):

@@ -31,10 +31,8 @@ class Rates(NamedTuple):
 
     Attributes
     ----------
-    fmr : float or array of shape (n_classes,)
-        Share of dissimilar pairs at the threshold or nearer.
-    recall : float or array of shape (n_classes,)
-        Share of similar pairs at the threshold or nearer.
+    fmr: shape (n_classes,). Share of dissimilar pairs at the threshold or nearer.
+    recall: shape (n_classes,). Share of similar pairs at the threshold or nearer.
     """
 
     fmr: Floats
@@ -52,18 +50,12 @@ class PairEvidence:
 
     Parameters
     ----------
-    distances : array of shape (n_pairs,)
-    pairs : Pairs
-    classes : array of shape (n_pairs, 2)
-        Class numbers of the two rows of each pair, from 0.
+    classes: shape (n_pairs, 2). Class numbers of the two rows of each pair, from 0.
 
     Attributes
     ----------
-    n_classes : int
-    thresholds : array
-        Every distance that occurs, in ascending order.
-    prevalence : float
-        Share of similar pairs.
+    thresholds: Every distance that occurs, in ascending order.
+    prevalence: Share of similar pairs.
     """
 
     def __init__(self, distances: Vector, pairs: Pairs, classes: Ints) -> None:
@@ -119,9 +111,7 @@ class UnlabelledPairs:
 
     Attributes
     ----------
-    distances : array
-        In ascending order; pairs without one are infinitely far apart.
-    n_pairs : int
+    distances: In ascending order; pairs without one are infinitely far apart.
     """
 
     distances: Vector
@@ -144,16 +134,7 @@ class UnlabelledPairs:
 
 @dataclass(frozen=True, eq=False)
 class _Kind:
-    """Pairs of one kind, by distance.
-
-    Attributes
-    ----------
-    distances, weight : array of shape (n_pairs,)
-        In ascending order of the distances.
-    classes : array of shape (n_pairs, 2)
-    total : array of shape (n_classes,)
-        Weight of the pairs of each class.
-    """
+    """Pairs of one kind, by distance."""
 
     distances: Vector
     weight: Vector
@@ -199,15 +180,7 @@ def _by_class(classes: Ints, weight: Vector, n: int) -> Vector:
 
 
 def joined_classes(pairs: Pairs) -> Ints:
-    """Return class numbers of the rows of each pair: rows joined by similar pairs are one class.
-
-    Examples
-    --------
-    >>> from nearfar import Pairs
-    >>> from nearfar.verification.evidence import joined_classes
-    >>> joined_classes(Pairs([[0, 1], [1, 2], [2, 3]], [True, True, False])).tolist()
-    [[0, 0], [0, 0], [0, 1]]
-    """
+    """Return class numbers of the rows of each pair: rows joined by similar pairs are one class."""
     rows, place = np.unique(pairs.index, return_inverse=True)
     place = place.reshape(-1, 2)
     i, j = place[pairs.similar].T

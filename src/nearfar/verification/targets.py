@@ -43,13 +43,7 @@ _COSTS = {
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound on a share: on precision or recall from below, on the false match rate from above.
-
-    Attributes
-    ----------
-    measure : {"precision", "fmr", "recall"}
-    value : float
-    """
+    """A bound on a share: on precision or recall from below, on the false match rate from above."""
 
     measure: Measure
     value: float
@@ -64,14 +58,7 @@ class Bound:
 
     @property
     def weaker(self) -> Iterator[Bound]:
-        """Bounds on the same share that allow larger errors, in round numbers, strongest first.
-
-        Examples
-        --------
-        >>> from nearfar.verification.targets import Bound
-        >>> [str(bound) for bound in Bound("recall", 0.85).weaker]
-        ['recall>=0.8', 'recall>=0.7', 'recall>=0.6', 'recall>=0.5']
-        """
+        """Bounds on the same share that allow larger errors, in round numbers, strongest first."""
         for error in _ROUND:
             if error > self.error + _ROUNDING:
                 value = error if self.measure == "fmr" else 1 - error
@@ -92,9 +79,8 @@ class Costs:
 
     Attributes
     ----------
-    false_match, false_non_match : float
-    prior : float or None
-        Share of pairs that are similar where the threshold is used; None for the prevalence.
+    prior: Share of pairs that are similar where the threshold is used; None for the
+        prevalence.
     """
 
     false_match: float
@@ -110,16 +96,7 @@ Target = Bound | EqualErrors | Costs
 
 
 def parse_target(target: object) -> Target:
-    """Return what a target means.
-
-    Examples
-    --------
-    >>> from nearfar.verification import parse_target
-    >>> parse_target("precision >= 0.99")
-    Bound(measure='precision', value=0.99)
-    >>> parse_target({"false_match": 10, "false_non_match": 1, "prior": 0.01})
-    Costs(false_match=10, false_non_match=1, prior=0.01)
-    """
+    """Return what a target means."""
     if isinstance(target, Bound | EqualErrors | Costs):
         return target
     if isinstance(target, Mapping):

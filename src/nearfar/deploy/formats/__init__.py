@@ -18,22 +18,15 @@ class ExportTarget:
 
     Attributes
     ----------
-    name : str
-        What `--to` calls it.
-    help : str
-        What is written, such as "an ONNX model".
-    write : callable
-        Takes a metric or an adapter and a path; writes the file, and returns what it is in words.
-        Its keyword-only parameters, which its docstring describes, are options of ``nearfar
-        export``. With `takes_rows`, it also takes `X`, an array of rows or None.
-    suffixes : tuple of str
-        How names of files end; empty if any name does.
-    takes_rows : bool
-        Whether rows can be part of the file.
-    is_map : bool
-        Whether the file is the map alone, by the method ``to_NAME(path)``.
-    is_folder : bool
-        Whether several files are written to a folder, which may exist.
+    name: What `--to` calls it.
+    help: What is written, such as "an ONNX model".
+    write: Takes a metric or an adapter and a path; writes the file, and returns what it is
+        in words. Its keyword-only parameters, which its docstring describes, are options of
+        ``nearfar export``. With `takes_rows`, it also takes `X`, an array of rows or None.
+    suffixes: How names of files end; empty if any name does.
+    takes_rows: Whether rows can be part of the file.
+    is_map: Whether the file is the map alone, by the method ``to_NAME(path)``.
+    is_folder: Whether several files are written to a folder, which may exist.
     """
 
     name: str
@@ -52,14 +45,7 @@ class ExportTarget:
 
 
 def export_targets() -> dict[str, ExportTarget]:
-    """Return the targets by name.
-
-    Examples
-    --------
-    >>> from nearfar.deploy.formats import export_targets
-    >>> sorted(export_targets())
-    ['faiss', 'hub', 'numpy', 'onnx', 'sql']
-    """
+    """Return the targets by name."""
     modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
     targets = (getattr(module, "TARGET", None) for module in modules)
     return {target.name: target for target in targets if target is not None}

@@ -164,13 +164,7 @@ def _float32(array: Floats) -> NDArray[np.float32]:
 
 
 def _write(metric: Any, path: Path, *, X: Floats | None = None, index: str = "flat") -> str:
-    """Write an index.
-
-    Parameters
-    ----------
-    index : str
-        For faiss: flat, hnsw, ivf, binary, or a string for index_factory.
-    """
+    """Write an index."""
     whole = metric.to_faiss(X, index)
     with atomic_write(path) as temporary:
         faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")

@@ -26,18 +26,8 @@ class SqlMap:
 
     Attributes
     ----------
-    linear_map : LinearMap
-    columns : str or tuple of str
-        A column of vectors, or a column of numbers for each feature.
-    dialect : str
-        "duckdb" or "pgvector".
-
-    Examples
-    --------
-    >>> from nearfar import Metric
-    >>> sql = Metric([[1.0, 2.0]]).to_sql("v", dialect="pgvector")
-    >>> print(sql.mapped)
-    CASE WHEN "v" IS NOT NULL THEN ARRAY[("v") <#> '[-1e+00,-2e+00]'::vector]::vector(1) END
+    columns: A column of vectors, or a column of numbers for each feature.
+    dialect: "duckdb" or "pgvector".
     """
 
     linear_map: LinearMap
@@ -59,13 +49,11 @@ class SqlMap:
 
         Parameters
         ----------
-        query : str
-            SQL expression of the query's vector, which is not mapped yet, such as ``$1`` or a
-            column. It occurs more than once in the result, so a parameter must have a number or a
-            name.
-        stored : str, optional
-            Name of a column with the mapped vectors, as `add_column` makes it. By default, rows
-            are mapped as they are read.
+        query: SQL expression of the query's vector, which is not mapped yet, such as ``$1`` or
+            a column. It occurs more than once in the result, so a parameter must have a number
+            or a name.
+        stored: Name of a column with the mapped vectors, as `add_column` makes it. By default,
+            rows are mapped as they are read.
         """
         left = self.mapped if stored is None else _quoted(stored)
         right = self._mapped(query, f"{query} IS NOT NULL")
@@ -135,21 +123,9 @@ class SqlSearch:
 
     Attributes
     ----------
-    queries : SqlMap
-        The map of queries, on the column of the documents' vectors.
-    cosine : bool
-        Whether documents are compared by cosine, not by inner products.
-    cutoff : float or None
-        Documents with a smaller score are no answers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.deploy.formats.sql import sql_search
-    >>> from nearfar.deploy.linear_map import LinearMap
-    >>> half = LinearMap(np.array([[0.5]]), np.zeros(1))
-    >>> print(sql_search(half, "v", "pgvector", cosine=False).order("$1"))
-    "v" <#> CASE WHEN $1 IS NOT NULL THEN ARRAY[($1) <#> '[-5e-01]'::vector]::vector(1) END
+    queries: The map of queries, on the column of the documents' vectors.
+    cosine: Whether documents are compared by cosine, not by inner products.
+    cutoff: Documents with a smaller score are no answers.
     """
 
     queries: SqlMap
@@ -161,9 +137,8 @@ class SqlSearch:
 
         Parameters
         ----------
-        query : str
-            SQL expression of the query's vector, which is not mapped yet, such as ``$1``. It occurs
-            more than once in the result, so a parameter must have a number or a name.
+        query: SQL expression of the query's vector, which is not mapped yet, such as ``$1``. It
+            occurs more than once in the result, so a parameter must have a number or a name.
         """
         dialect = self.queries._dialect
         order = dialect.cosine if self.cosine else dialect.negative_product
@@ -240,24 +215,17 @@ class Dialect:
 
     Attributes
     ----------
-    parameter : str
-        A parameter of a prepared statement.
-    vector : str
-        A vector of `numbers`.
-    mapped : str
-        A vector of `numbers` of fixed `width`, which can be indexed.
-    product : str
-        Inner product of a `vector` and a `row` of L, or its `negative`.
-    length : str
-        Length of a `vector`.
-    number : str
-        The number at a `place` of a `vector`, counted from one.
-    distance : str
-        Euclidean distance of the vectors `left` and `right`, as indexes know it.
-    negative_product, cosine : str
-        What orders vectors `left` by their inner product with `right`, or by their cosine.
-    add_column : str
-        Adds a column `name` of vectors of `width`, the values of `mapped`, to a `table`.
+    parameter: A parameter of a prepared statement.
+    vector: A vector of `numbers`.
+    mapped: A vector of `numbers` of fixed `width`, which can be indexed.
+    product: Inner product of a `vector` and a `row` of L, or its `negative`.
+    length: Length of a `vector`.
+    number: The number at a `place` of a `vector`, counted from one.
+    distance: Euclidean distance of the vectors `left` and `right`, as indexes know it.
+    negative_product, cosine: What orders vectors `left` by their inner product with
+        `right`, or by their cosine.
+    add_column: Adds a column `name` of vectors of `width`, the values of `mapped`, to a
+        `table`.
     """
 
     parameter: str
@@ -342,19 +310,7 @@ def _write(
     table: str | None = None,
     mapped: str = "nearfar",
 ) -> str:
-    """Write a metric or an adapter.
-
-    Parameters
-    ----------
-    dialect : str
-        For sql: the database, duckdb or pgvector.
-    column : str, optional
-        For sql: column of vectors; by default a column for each feature.
-    table : str, optional
-        For sql: write the statement that adds mapped vectors to this table.
-    mapped : str
-        For sql: name of the column of mapped vectors.
-    """
+    """Write a metric or an adapter."""
     text = model.to_sql(column, dialect=dialect).statements(table, mapped)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -92,25 +92,17 @@ class AllTripletsOperator:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Points, float32 or float64.
-    y : array of shape (n_samples,)
-        Class codes.
-    loss : MarginLoss, default=Exponential()
-        Its sum over all triplets must be a product of sums over near and over far rows, as that of
-        the exponential loss is: only then triplets cost no more than pairs.
-    row_weight : array of shape (n_samples,), optional
-        Weights of the anchors.
-    normalize : bool, default=True
-        Measure in units of the mean squared distance over the triplets' edges.
+    X: shape (n_samples, n_features). Points, float32 or float64.
+    y: shape (n_samples,). Class codes.
+    loss: Its sum over all triplets must be a product of sums over near and over far rows,
+        as that of the exponential loss is: only then triplets cost no more than pairs.
+    row_weight: shape (n_samples,). Weights of the anchors.
+    normalize: Measure in units of the mean squared distance over the triplets' edges.
 
     Attributes
     ----------
-    X : array of shape (n_samples, n_features)
-        The points in class order.
-    unit : float
-        The squared distance that counts as one.
-    n_triplets : int
+    X: shape (n_samples, n_features). The points in class order.
+    unit: The squared distance that counts as one.
     """
 
     def __init__(
@@ -337,11 +329,7 @@ class AllTripletsOperator:
         return float(wrong), float(right)
 
     def _events(self, u: AnchorWeights, p: Vector) -> tuple[Vector, Vector, Vector]:
-        """Return how the weights of wrong and right triplets change at each squared length.
-
-        For an anchor let a and b be the shares of near and far lengths below the threshold. It adds
-        a_i (1 - a) b to the wrong weight and a_i a (1 - b) to the right one.
-        """
+        """Return how the weights of wrong and right triplets change at each squared length."""
         n = self.classes.n
         if n * n > MAX_SORTED:
             raise ValueError(
@@ -514,17 +502,7 @@ def _embedded(state: AllTripletsState) -> Embedded:
 
 
 def _fourth_moments(own: Matrix, q: Matrix, pairs: Matrix, total: Vector) -> Matrix:
-    """Part of sum_j w_ij h_k h_l, over the rows i, in which j has a degree of at most two.
-
-    Parameters
-    ----------
-    own : array of shape (height, b)
-        Projections q_ik of the rows.
-    q, pairs : array of shape (height, b) and (height, b (b + 1) / 2)
-        Sums over j of w_ij q_jk and of w_ij q_jk q_jl, k <= l.
-    total : array of shape (height,)
-        Sums over j of w_ij.
-    """
+    """Part of sum_j w_ij h_k h_l, over the rows i, in which j has a degree of at most two."""
     b = own.shape[1]
     first, second = np.triu_indices(b)
     square = own**2
@@ -540,10 +518,7 @@ def _fourth_moments(own: Matrix, q: Matrix, pairs: Matrix, total: Vector) -> Mat
 
 
 def _column_moments(q: Matrix, back: Matrix, columns: Vector) -> Matrix:
-    """Part of sum_ij w_ij h_k h_l in which j has a degree of three or four.
-
-    `back` are sums over i of w_ij q_ik, `columns` those of w_ij.
-    """
+    """Part of sum_ij w_ij h_k h_l in which j has a degree of three or four."""
     square = q**2
     crossed = np.einsum("jk,jl->kl", square, q * back)
     return np.einsum("jk,jl,j->kl", square, square, columns) - 2 * (crossed + crossed.T)

@@ -41,13 +41,7 @@ _HELD_OUT = 0.2
 
 @dataclass(frozen=True)
 class Terms:
-    """Rank-one terms of a metric, M = sum_t weights_t directions_t directions_t'.
-
-    Attributes
-    ----------
-    directions : array of shape (n_terms, n_features)
-    weights : array of shape (n_terms,)
-    """
+    """Rank-one terms of a metric, M = sum_t weights_t directions_t directions_t'."""
 
     directions: Matrix
     weights: Vector
@@ -80,8 +74,7 @@ class Assembly:
 
     Attributes
     ----------
-    earlier : Terms
-        Terms of earlier fits, in the solver's units.
+    earlier: Terms of earlier fits, in the solver's units.
     """
 
     earlier: Terms
@@ -112,12 +105,10 @@ class Start:
 
     Attributes
     ----------
-    base : array of shape (rank, n_features) or None
-        Factor of the metric that terms are added to: the prior, or a metric loaded from a file.
-    earlier : Terms
-        Terms of the last fit, if this one continues it.
-    base_state, state : object
-        The operator's states of the base alone, and with the earlier terms.
+    base: shape (rank, n_features). Factor of the metric that terms are added to: the prior,
+        or a metric loaded from a file.
+    earlier: Terms of the last fit, if this one continues it.
+    base_state, state: The operator's states of the base alone, and with the earlier terms.
     """
 
     base: Matrix | None
@@ -208,10 +199,7 @@ class BoostingLearner(ConstraintLearner):
             yield self._builder.lift(metric)
 
     def _start(self, operator: Operator, data: FitInput) -> Start:
-        """Start from the prior, or where the last fit ended.
-
-        A metric that was loaded takes the place of the prior.
-        """
+        """Start from the prior, or where the last fit ended."""
         nothing = Terms.none(len(operator))
         if data.warm is None:
             prior = prior_factor(self.prior, self.prior_weight, data.scaler)

@@ -211,16 +211,7 @@ class BoostMetric(BoostingLearner):
 
 
 class BoostMetricProblem(BoostingProblem):
-    """(P0) for listed triplets.
-
-    Parameters
-    ----------
-    operator : TripletOperator
-    rule : PenalizedLoss
-    start : Start
-    max_iter : int
-    corrective : bool
-    """
+    """(P0) for listed triplets."""
 
     def __init__(
         self,
@@ -283,22 +274,16 @@ class PenalizedLoss(Rule):
 
     Attributes
     ----------
-    v : float
-        Penalty for a unit of trace.
-    largest : float
-        Leading eigenvalue at zero margins, the measure of what is small.
-    tol : float
-        Smallest decrease of the objective that is worth another iteration, in units of `unit`.
-    satisfied : float
-        Loss below which all triplets count as satisfied.
-    bounded : bool
-        Whether the loss is never negative.
-    unit : float
-        Loss at zero margins if it is bounded, so that a constant factor of it changes nothing.
-    psd : bool
-        Whether only positive eigenvalues count.
-    find : callable
-        Finds the step: `newton_step` or `bisection_step`.
+    v: Penalty for a unit of trace.
+    largest: Leading eigenvalue at zero margins, the measure of what is small.
+    tol: Smallest decrease of the objective that is worth another iteration, in units of
+        `unit`.
+    satisfied: Loss below which all triplets count as satisfied.
+    bounded: Whether the loss is never negative.
+    unit: Loss at zero margins if it is bounded, so that a constant factor of it changes
+        nothing.
+    psd: Whether only positive eigenvalues count.
+    find: Finds the step: `newton_step` or `bisection_step`.
     """
 
     v: float
@@ -395,13 +380,7 @@ def correct(
 def _optimal_factor(
     operator: TripletOperator, rule: PenalizedLoss, state: Vector, L: Matrix
 ) -> tuple[Matrix, int]:
-    """Minimise (P0) over the factor, from L on, and drop rows that have vanished.
-
-    Returns
-    -------
-    factor : array of shape (rank, n_features)
-    evaluations : int
-    """
+    """Minimise (P0) over the factor, from L on, and drop rows that have vanished."""
 
     def objective(flat: Vector) -> tuple[float, Vector]:
         check_time()

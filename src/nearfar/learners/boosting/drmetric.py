@@ -210,11 +210,7 @@ class DRProblem(TraceOneProblem):
 
     Parameters
     ----------
-    spanned : SpannedTriplets
-    rule : DoublyRegularized
-    max_iter : int
-    recorded : Triplets or None
-        The triplets, if their weights are to be kept.
+    recorded: The triplets, if their weights are to be kept.
     """
 
     def __init__(
@@ -309,16 +305,10 @@ class DoublyRegularized:
 
     Attributes
     ----------
-    soft : SoftMargin
-        The first regularisation: d0, alpha and c.
-    offset : array of shape (n_triplets,)
-        Margins of the prior.
-    independence : float
-        The second: lambda, relative unless `paper`.
-    tol : float
-    solver : {"entropy", "lp"}
-    paper : bool
-        Whether to follow Algorithm 1 to the letter.
+    soft: The first regularisation: d0, alpha and c.
+    offset: shape (n_triplets,). Margins of the prior.
+    independence: The second: lambda, relative unless `paper`.
+    paper: Whether to follow Algorithm 1 to the letter.
     """
 
     soft: SoftMargin

@@ -39,13 +39,9 @@ class Operator(Protocol):
 
     Attributes
     ----------
-    X : array of shape (n_samples, n_features)
-        The points, in the operator's own order.
-    unit : float
-        The squared distance that counts as one.
-    n_triplets : int
-    satisfied : float
-        Loss below which all constraints count as satisfied.
+    X: shape (n_samples, n_features). The points, in the operator's own order.
+    unit: The squared distance that counts as one.
+    satisfied: Loss below which all constraints count as satisfied.
     """
 
     X: Floats
@@ -101,10 +97,9 @@ class Rule(ABC):
 
     Attributes
     ----------
-    psd : bool
-        Whether directions are those of the largest eigenvalue, or of the largest absolute one.
-    v : float
-        Penalty for a unit of trace.
+    psd: Whether directions are those of the largest eigenvalue, or of the largest absolute
+        one.
+    v: Penalty for a unit of trace.
     """
 
     psd: bool
@@ -133,17 +128,14 @@ class NewTerms:
 
     Attributes
     ----------
-    directions : array of shape (n_new, n_features)
-        Unit vectors.
-    weights : array of shape (n_new,)
-    threshold : float or None
-        Threshold of a binary weak model.
-    all_weights : array of shape (n_terms so far,) or None
-        Weights of all terms, from solvers that reweigh them in each iteration.
-    factor : array of shape (rank, n_features) or None
-        The whole learned factor, from solvers that change all terms in each iteration.
-    constraint_weights : array of shape (n_constraints,) or None
-        Weights of the constraints after the iteration, if requested.
+    directions: shape (n_new, n_features). Unit vectors.
+    threshold: Threshold of a binary weak model.
+    all_weights: shape (n_terms so far,). Weights of all terms, from solvers that reweigh
+        them in each iteration.
+    factor: shape (rank, n_features). The whole learned factor, from solvers that change all
+        terms in each iteration.
+    constraint_weights: shape (n_constraints,). Weights of the constraints after the
+        iteration, if requested.
     """
 
     directions: Matrix
@@ -161,17 +153,8 @@ def boost(
 
     Parameters
     ----------
-    operator : Operator
-    rule : Rule
-    state : object
-        Where to start.
-    max_iter : int
-    trace : float, default=0.0
-        Trace of the terms that the state has already.
-
-    Yields
-    ------
-    Iteration
+    state: Where to start.
+    trace: Trace of the terms that the state has already.
 
     Returns
     -------
@@ -213,14 +196,9 @@ def boost_in_blocks(
 
     Parameters
     ----------
-    operator : BlockOperator
-    rule : Rule
-        Which directions count, and when to stop.
-    L : array of shape (rank, n_features)
-        Factor of the metric to start from.
-    block_size : int
-        The most directions per iteration.
-    max_iter : int
+    rule: Which directions count, and when to stop.
+    L: shape (rank, n_features). Factor of the metric to start from.
+    block_size: The most directions per iteration.
     """
     loss, u, A = operator.evaluate(L)
     for _ in range(max_iter):

@@ -251,14 +251,8 @@ class MetricBoostProblem(BoostingProblem):
 
     Parameters
     ----------
-    operator : Operator
-    rule : MetricBoostRule
-    start : Start
-    votes : Votes or None
-        Earlier votes, in the solver's units; None if weak models are not binary.
-    max_iter : int
-    block_size : int
-        Number of directions per iteration.
+    votes: Earlier votes, in the solver's units; None if weak models are not binary.
+    block_size: Number of directions per iteration.
     """
 
     def __init__(
@@ -308,10 +302,8 @@ class VotingAssembly(Assembly):
 
     Attributes
     ----------
-    votes : Votes or None
-        Earlier votes, in the solver's units; None if weak models are not binary.
-    psd : bool
-        Whether the result is a metric.
+    votes: Earlier votes, in the solver's units; None if weak models are not binary.
+    psd: Whether the result is a metric.
     """
 
     votes: Votes | None
@@ -340,16 +332,11 @@ class MetricBoostRule(Rule):
 
     Attributes
     ----------
-    psd : bool
-        Whether only directions of a positive eigenvalue will do.
-    tol : float
-        Smallest decrease of the loss that is worth another iteration.
-    satisfied : float
-        Loss below which all triplets count as satisfied.
-    first : float
-        Size of the eigenvalue at zero margins, the measure of what is small.
-    v : float
-        There is no penalty.
+    psd: Whether only directions of a positive eigenvalue will do.
+    tol: Smallest decrease of the loss that is worth another iteration.
+    satisfied: Loss below which all triplets count as satisfied.
+    first: Size of the eigenvalue at zero margins, the measure of what is small.
+    v: There is no penalty.
     """
 
     psd: bool
@@ -397,8 +384,7 @@ class NormalizedResponse(MetricBoostRule):
 
     Attributes
     ----------
-    largest : float
-        C^2 of (9). The step is alpha / C^2, the weight of the square itself.
+    largest: C^2 of (9). The step is alpha / C^2, the weight of the square itself.
     """
 
     largest: float
@@ -419,10 +405,8 @@ class BinaryResponse(MetricBoostRule):
 
     Attributes
     ----------
-    threshold : {"exact", "gaussian"}
-        How the threshold is found.
-    smoothing : float
-        Added to both weights if one of them is zero.
+    threshold: How the threshold is found.
+    smoothing: Added to both weights if one of them is zero.
     """
 
     threshold: str

@@ -154,19 +154,12 @@ class PSDBoost(BoostingLearner):
 class PSDBoostProblem(TraceOneProblem):
     """The soft margin of triplets over points in the space that they span.
 
-    Parameters
-    ----------
-    spanned : SpannedTriplets
-    nu, tol : float
-    max_iter : int
-
     Attributes
     ----------
-    lower, upper : float
-        Bounds of the best soft margin: that of the terms so far, and the smallest of the leading
-        eigenvalues.
-    best : array of shape (n_triplets,)
-        Weights of the triplets with that eigenvalue; empty before the first.
+    lower, upper: Bounds of the best soft margin: that of the terms so far, and the smallest
+        of the leading eigenvalues.
+    best: shape (n_triplets,). Weights of the triplets with that eigenvalue; empty before
+        the first.
     """
 
     def __init__(self, spanned: SpannedTriplets, nu: float, tol: float, max_iter: int) -> None:
@@ -210,19 +203,7 @@ class PSDBoostProblem(TraceOneProblem):
         return "max_iter"
 
     def _reweighted(self, V: Matrix, w: Vector, enough: float) -> tuple[Vector, Vector]:
-        """Find the best weights of terms and of triplets, and improve the lower bound.
-
-        Where entropy costs more than the new terms gain, those of the terms stay as they are.
-
-        Parameters
-        ----------
-        V : array of shape (n_terms, n_triplets)
-            Margins of each term.
-        w : array of shape (n_terms,)
-            Weights to begin with.
-        enough : float
-            Gap to end at.
-        """
+        """Find the best weights of terms and of triplets, and improve the lower bound."""
         gap = self.gap if np.isfinite(self.gap) else abs(self.upper)
         price = _ENTROPY_SHARE * max(enough, gap if np.isfinite(gap) else 0.0)
         soft = SoftMargin(self.shares, self.caps, max(self.most_entropy, _ROUNDING) / price)
@@ -235,16 +216,7 @@ class PSDBoostProblem(TraceOneProblem):
         return w, soft.evaluate(margins)[1]
 
     def _violated(self, u: Vector, enough: float) -> tuple[float, Matrix, Matrix]:
-        """Find directions whose constraints u violates, and improve the upper bound.
-
-        Returns
-        -------
-        eigenvalue : float
-            The leading eigenvalue where the directions were found.
-        directions : array of shape (n_directions, n_features)
-        H : array of shape (n_directions, n_triplets)
-            Their margins.
-        """
+        """Find directions whose constraints u violates, and improve the upper bound."""
         between = _STABILITY * self.best + (1.0 - _STABILITY) * u if len(self.best) else u
         for at in (between, u):
             values, vectors = leading_block(self.operator.matrix(at), _DIRECTIONS)

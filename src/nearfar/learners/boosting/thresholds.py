@@ -32,25 +32,16 @@ def best_threshold(
 
     Parameters
     ----------
-    lengths : array of shape (n_events,)
-        Squared lengths at which weights change, in any order.
-    wrong_change, right_change : array of shape (n_events,)
-        What e+ and e- gain when the threshold passes above each length.
-    signed : bool, default=False
-        Also consider thresholds whose vote would be negative.
+    lengths: shape (n_events,). Squared lengths at which weights change, in any order.
+    wrong_change, right_change: shape (n_events,). What e+ and e- gain when the threshold
+        passes above each length.
+    signed: Also consider thresholds whose vote would be negative.
 
     Returns
     -------
     float
         Half-way between two lengths that differ by more than rounding; the lowest of equally good
         ones. inf if no threshold helps.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.boosting.thresholds import best_threshold
-    >>> best_threshold(np.array([1.0, 3.0]), np.array([0.0, 0.0]), np.array([1.0, -1.0]))
-    2.0
     """
     order = np.argsort(lengths, kind="stable")
     sorted_lengths = lengths[order]
@@ -77,12 +68,6 @@ def gaussian_threshold(near_mean: float, near_sd: float, far_mean: float, far_sd
     The root between the means, if there is one; otherwise the point at equal distance from both in
     standard deviations. If the near lengths have no spread the means' midpoint, so that they are
     below it; if only the far ones have none, their mean.
-
-    Examples
-    --------
-    >>> from nearfar.learners.boosting.thresholds import gaussian_threshold
-    >>> gaussian_threshold(0.0, 1.0, 4.0, 1.0)
-    2.0
     """
     if near_sd <= 0:
         return (near_mean + far_mean) / 2

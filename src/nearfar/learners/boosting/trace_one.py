@@ -55,12 +55,9 @@ class SpannedTriplets:
 
     Attributes
     ----------
-    triplets : Triplets
-        Each once.
-    operator : TripletOperator
-    basis : array of shape (rank, n_features) or None
-        Basis of the space that the points span; None for all of it.
-    start : Start
+    triplets: Each once.
+    basis: shape (rank, n_features). Basis of the space that the points span; None for all
+        of it.
     """
 
     triplets: Triplets
@@ -100,13 +97,7 @@ def spanned_triplets(
 
 
 class TraceOneProblem(BoostingProblem):
-    """Base of the problems over trace-one metrics.
-
-    Parameters
-    ----------
-    spanned : SpannedTriplets
-    max_iter : int
-    """
+    """Base of the problems over trace-one metrics."""
 
     def __init__(self, spanned: SpannedTriplets, max_iter: int) -> None:
         self.operator, self.basis, self.start = spanned.operator, spanned.basis, spanned.start
@@ -131,17 +122,7 @@ class TraceOneProblem(BoostingProblem):
 
 
 class GrowingRows:
-    """A matrix that grows by rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.boosting.trace_one import GrowingRows
-    >>> V = GrowingRows(2)
-    >>> V.append(np.array([1.0, 2.0]))
-    >>> V.rows
-    array([[1., 2.]])
-    """
+    """A matrix that grows by rows."""
 
     def __init__(self, n_columns: int) -> None:
         self._rows = np.empty((8, n_columns))
@@ -167,13 +148,9 @@ def best_terms(soft: SoftMargin, V: Matrix, w: Vector, offset: Vector) -> tuple[
 
     Parameters
     ----------
-    soft : SoftMargin
-    V : array of shape (n_terms, n_constraints)
-        Margins of each term.
-    w : array of shape (n_terms,)
-        Weights to begin with, in the simplex.
-    offset : array of shape (n_constraints,)
-        Margins without any term.
+    V: shape (n_terms, n_constraints). Margins of each term.
+    w: shape (n_terms,). Weights to begin with, in the simplex.
+    offset: shape (n_constraints,). Margins without any term.
 
     Returns
     -------
@@ -206,14 +183,11 @@ def best_terms_by_lp(
 
     Parameters
     ----------
-    V : array of shape (n_terms, n_constraints)
-        Margins of each term.
-    cap : array of shape (n_constraints,) or float
-        Largest weight of each constraint; they sum to at least one.
-    offset : array of shape (n_constraints,)
-        Margins without any term.
-    w : array of shape (n_terms,), optional
-        A guess of the solution; by default equal weights.
+    V: shape (n_terms, n_constraints). Margins of each term.
+    cap: shape (n_constraints,). Largest weight of each constraint; they sum to at least
+        one.
+    offset: shape (n_constraints,). Margins without any term.
+    w: shape (n_terms,). A guess of the solution; by default equal weights.
 
     Returns
     -------
@@ -247,15 +221,7 @@ def best_terms_by_lp(
 
 
 def worst_weights(margins: Vector, cap: Vector | float) -> Vector:
-    """Weights in the capped simplex under which the mean of the margins is smallest.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.boosting.trace_one import worst_weights
-    >>> worst_weights(np.array([0.6, -1.0, 0.5, 0.0]), 0.4)
-    array([0. , 0.4, 0.2, 0.4])
-    """
+    """Weights in the capped simplex under which the mean of the margins is smallest."""
     order = np.argsort(margins, kind="stable")
     caps = np.broadcast_to(cap, len(order))[order]
     d = np.empty(len(order))
@@ -266,9 +232,8 @@ def worst_weights(margins: Vector, cap: Vector | float) -> Vector:
 def _reweighted(
     V: Matrix, caps: Vector, offset: Vector, d: Vector, free: NDArray[np.bool_]
 ) -> tuple[Vector, Vector]:
-    """Solve the dual for the weights of the free constraints; return all, and those of the terms.
-
-    Variables are weights in units of the largest cap, and the largest edge in the same units.
+    """Solve the dual for the weights of the free constraints; return all, and those of the
+    terms.
     """
     t, unit = len(V), min(1.0, float(caps.max()))
     held = np.where(free, 0.0, d)

@@ -52,17 +52,12 @@ class Line:
 
     Attributes
     ----------
-    slope : callable
-        Step -> slope and curvature of the loss there.
-    advance : callable
-        Step -> the operator's state after it.
-    smallest_margin : callable
-        Returns the smallest margin along the direction; if it is positive, every constraint is
-        better satisfied by a larger step.
-    accuracy : float
-        Relative accuracy to which a step can be found.
-    threshold : None
-        Lines have no threshold.
+    slope: Step -> slope and curvature of the loss there.
+    advance: Step -> the operator's state after it.
+    smallest_margin: Returns the smallest margin along the direction; if it is positive,
+        every constraint is better satisfied by a larger step.
+    accuracy: Relative accuracy to which a step can be found.
+    threshold: Lines have no threshold.
     """
 
     slope: Slope
@@ -78,11 +73,9 @@ class ThresholdedLine:
 
     Attributes
     ----------
-    threshold : float
-    wrong, right : float
-        Weight of the constraints that the threshold orders wrongly (near 1, far 0) and correctly.
-    advance : callable
-        Weight of the vote -> the operator's state with it.
+    wrong, right: Weight of the constraints that the threshold orders wrongly (near 1, far
+        0) and correctly.
+    advance: Weight of the vote -> the operator's state with it.
     """
 
     threshold: float
@@ -96,31 +89,15 @@ class TripletOperator(TripletEdges):
 
     Parameters
     ----------
-    X : array or Rows of shape (n_samples, n_features)
-        Points, float32 or float64; not copied.
-    triplets : Triplets
-        At least one.
-    loss : MarginLoss, default=Exponential()
-        Loss of the margins.
-    unit : float or {"mean", "long", "longest"}, default="mean"
-        The squared distance that counts as one: a number, or the mean, the 90th percentile ("long")
-        or the largest of the squared distances of the triplets' edges.
+    X: shape (n_samples, n_features). Points, float32 or float64; not copied.
+    triplets: At least one.
+    loss: Loss of the margins.
+    unit: The squared distance that counts as one: a number, or the mean, the 90th
+        percentile ("long") or the largest of the squared distances of the triplets' edges.
 
     Attributes
     ----------
-    unit : float
-        The squared distance that counts as one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Triplets
-    >>> from nearfar.learners.boosting.triplet_operator import TripletOperator
-    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
-    >>> operator = TripletOperator(X, Triplets([[0, 1, 2]]), unit=1.0)
-    >>> operator.margins(np.array([0.0, 1.0])), operator.matrix(np.array([1.0]))
-    (array([4.]), array([[-1.,  0.],
-                         [ 0.,  4.]]))
+    unit: The squared distance that counts as one.
     """
 
     def __init__(
@@ -151,10 +128,8 @@ class TripletOperator(TripletEdges):
 
         Parameters
         ----------
-        L : array of shape (rank, n_features) or None
-            The prior's map; None for the identity.
-        weight : float
-            Mean squared distance over the triplets' edges after scaling.
+        L: shape (rank, n_features). The prior's map; None for the identity.
+        weight: Mean squared distance over the triplets' edges after scaling.
 
         Returns
         -------
@@ -212,11 +187,7 @@ class TripletOperator(TripletEdges):
 
         Parameters
         ----------
-        state : array of shape (n_triplets,)
-        v : array of shape (n_features,)
-        how : {"exact", "gaussian"}
-        signed : bool
-            Whether a vote may be negative.
+        signed: Whether a vote may be negative.
         """
         z = self._lengths(v)
         near, far, u = z[self.near], z[self.far], self.loss_and_weights(state)[1]

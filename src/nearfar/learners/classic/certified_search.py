@@ -25,15 +25,11 @@ class SearchPoint(NamedTuple):
 
     Attributes
     ----------
-    value : float
-        What L-BFGS minimises.
-    gradient : array of the shape of L
-    objective : float
-        What an iteration tells.
-    gap : callable
-        Returns how far the objective can be from the optimum; asked for once in an iteration.
-    map : array of the shape of L
-        What the metric is built from.
+    value: What L-BFGS minimises.
+    objective: What an iteration tells.
+    gap: Returns how far the objective can be from the optimum; asked for once in an
+        iteration.
+    map: What the metric is built from.
     """
 
     value: float
@@ -48,11 +44,8 @@ class CertifiedProblem(Problem):
 
     Attributes
     ----------
-    start : array
-        The first map, of any shape.
-    tol : float
-        Gap to end at, relative to the objective.
-    max_iter : int
+    start: The first map, of any shape.
+    tol: Gap to end at, relative to the objective.
     """
 
     unit = 1.0

@@ -62,10 +62,7 @@ class SummedClosedForm(ClosedFormLearner):
     _sums: ClassVar[RunningSums | None] = None
 
     def _evidence(self, P: Floats, supervision: Supervision) -> Evidence:
-        """Return what the formula needs, or raise ValueError if it cannot be learned.
-
-        By default that is all or the listed pairs for learners from pairs, and classes for others.
-        """
+        """Return what the formula needs, or raise ValueError if it cannot be learned."""
         if "pairs" in self.supervision:
             return Evidence.of_pairs(P, supervision)
         codes = supervision.labels(type(self).__name__, informative=True)
@@ -170,10 +167,9 @@ class Solution:
 
     Attributes
     ----------
-    L : array of shape (n_rows, n_coordinates)
-        Its map, the most important row first; without rows if nothing can be learned.
-    attributes : mapping of str to object
-        Fitted attributes that the learner has beyond the common ones.
+    L: shape (n_rows, n_coordinates). Its map, the most important row first; without rows if
+        nothing can be learned.
+    attributes: Fitted attributes that the learner has beyond the common ones.
     """
 
     L: Matrix
@@ -185,9 +181,7 @@ class ClosedFormProblem(Problem):
 
     Parameters
     ----------
-    axes : Axes
-    formula : callable
-        Returns the `Solution` in coordinates of the axes.
+    formula: Returns the `Solution` in coordinates of the axes.
     """
 
     max_iter = 1
@@ -227,11 +221,9 @@ class Axes:
 
     Attributes
     ----------
-    V : array of shape (n_features, n_coordinates) or None
-        Orthonormal axes; None if the coordinates are the features. Rows that are all equal have one
-        coordinate, on an axis of length zero.
-    unit : float
-        Squared length of a unit of the coordinates.
+    V: shape (n_features, n_coordinates). Orthonormal axes; None if the coordinates are the
+        features. Rows that are all equal have one coordinate, on an axis of length zero.
+    unit: Squared length of a unit of the coordinates.
     """
 
     V: Matrix | None
@@ -243,10 +235,7 @@ class Axes:
 
         Parameters
         ----------
-        C : array of shape (n_features, n_features)
-        n_rows : float
-        eps : float
-            Rounding error of the rows.
+        eps: Rounding error of the rows.
         """
         V = _axes_of_covariance(C, min(n_rows, len(C)) * eps)
         spread = float(np.trace(C if V is None else V.T @ C @ V)) * (n_rows - 1) / n_rows
@@ -267,15 +256,8 @@ class Span(Axes):
 
     Attributes
     ----------
-    P : array or Rows of shape (n_samples, n_coordinates)
-        Coordinates, with a mean variance of one; their covariance is not singular.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.closed_form import Span
-    >>> Span.of(np.array([[0.0, 5.0, 0.0], [1.0, 5.0, 1.0], [3.0, 5.0, 3.0]])).P.shape
-    (3, 1)
+    P: shape (n_samples, n_coordinates). Coordinates, with a mean variance of one; their
+        covariance is not singular.
     """
 
     P: Any
@@ -310,10 +292,7 @@ def _unit(variance: float) -> float:
 
 
 def _axes_of_covariance(C: Matrix, tolerance: float) -> Matrix | None:
-    """Return axes of the span of rows with a covariance; None if it is the whole space.
-
-    Directions of less than `tolerance` of the largest length are rounding errors.
-    """
+    """Return axes of the span of rows with a covariance; None if it is the whole space."""
     values, vectors = eigh(C)
     rounding = max(tolerance**2, len(values) * np.finfo(np.float64).eps)
     kept = values > values[-1] * rounding

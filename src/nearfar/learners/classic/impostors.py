@@ -46,11 +46,8 @@ class Sample(NamedTuple):
 
     Attributes
     ----------
-    pull : float
-        Weighted mean of the squared distances of the target pairs.
-    margins : array of shape (n_triplets,)
-        H_il - H_ij.
-    weight : array of shape (n_triplets,)
+    pull: Weighted mean of the squared distances of the target pairs.
+    margins: shape (n_triplets,). H_il - H_ij.
     """
 
     pull: float
@@ -63,24 +60,10 @@ class ListedTriplets:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Points; only their number and type matter.
-    i, j : array of int of shape (n_pairs,)
-        Ends of pairs.
-    near, far : array of int of shape (n_triplets,)
-        The pairs that each triplet compares.
-    weight : array of shape (n_triplets,)
-        What each triplet's cost is multiplied by.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.impostors import ListedTriplets
-    >>> P = np.array([[0.0], [1.0], [1.2]])
-    >>> pairs = np.array([0, 0]), np.array([1, 2])
-    >>> triplets = ListedTriplets(P, *pairs, np.array([0]), np.array([1]), np.ones(1))
-    >>> triplets.margins(P).round(2), round(triplets.evaluate(P)[0], 2)
-    (array([0.44]), 0.56)
+    X: shape (n_samples, n_features). Points; only their number and type matter.
+    i, j: shape (n_pairs,). Ends of pairs.
+    near, far: shape (n_triplets,). The pairs that each triplet compares.
+    weight: shape (n_triplets,). What each triplet's cost is multiplied by.
     """
 
     def __init__(self, X: Floats, i: Ints, j: Ints, near: Ints, far: Ints, weight: Vector) -> None:
@@ -116,11 +99,6 @@ class GivenTriplets:
 
     A target pair weighs as much as its triplets do on average: all triplets that labels imply, each
     with the same weight, are the same problem as the labels.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-    triplets : Triplets
     """
 
     def __init__(self, X: Floats, triplets: Triplets) -> None:
@@ -155,17 +133,16 @@ class Impostors:
 
     Parameters
     ----------
-    y : array of shape (n_samples,)
-        Class codes.
-    targets : array of shape (n_samples, n_targets)
-        Rows of the same class, -1 where there are too few.
-    row_weight : array of shape (n_samples,), optional
-        What pairs and triplets of each anchor weigh; by default all the same.
+    y: shape (n_samples,). Class codes.
+    targets: shape (n_samples, n_targets). Rows of the same class, -1 where there are too
+        few.
+    row_weight: shape (n_samples,). What pairs and triplets of each anchor weigh; by default
+        all the same.
 
     Attributes
     ----------
-    anchor, near, pair_weight : array of shape (n_pairs,)
-        The target pairs and their weights, which sum to one.
+    anchor, near, pair_weight: shape (n_pairs,). The target pairs and their weights, which
+        sum to one.
     """
 
     def __init__(self, y: Ints, targets: Ints, row_weight: Vector | None = None) -> None:
@@ -211,9 +188,7 @@ class Impostors:
 
         Parameters
         ----------
-        P : array of shape (n_samples, k)
-        slack : float
-            How much wider the margin is.
+        slack: How much wider the margin is.
 
         Returns
         -------
@@ -285,11 +260,8 @@ class LabelTriplets(ListedTriplets):
 
     Parameters
     ----------
-    impostors : Impostors
-    P : array of shape (n_samples, k)
-        An embedding of the points; only its type matters.
-    keys : array of int
-        See `Impostors.search`; those of a pair of rows must follow each other.
+    P: shape (n_samples, k). An embedding of the points; only its type matters.
+    keys: See `Impostors.search`; those of a pair of rows must follow each other.
     """
 
     def __init__(self, impostors: Impostors, P: Floats, keys: Ints) -> None:

@@ -154,18 +154,9 @@ class BoundLoss:
 
     Attributes
     ----------
-    bounds : array of shape (2,)
-        u and l: squared distances.
-    similar, dissimilar : array of shape (n_edges,)
-        Weight of each edge as a similar and as a dissimilar pair, times gamma.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.itml import BoundLoss
-    >>> loss = BoundLoss(np.array([1.0, 4.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
-    >>> loss(np.array([2.0, 2.0]))[1], loss(np.array([1.0, 4.0]))[0]
-    (array([ 0.5 , -0.25]), 0.0)
+    bounds: shape (2,). u and l: squared distances.
+    similar, dissimilar: shape (n_edges,). Weight of each edge as a similar and as a
+        dissimilar pair, times gamma.
     """
 
     bounds: Vector

@@ -226,15 +226,6 @@ def best_multiple(sample: Sample, push: float) -> tuple[float, float]:
 
     The objective is convex in the factor s, with the slope
     ``(1 - push) pull - push sum_t w_t margin_t`` over the triplets whose margin is below 1/s.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.impostors import Sample
-    >>> from nearfar.learners.classic.lmnn import best_multiple
-    >>> factor, objective = best_multiple(Sample(1.0, np.array([0.5, 2.0]), np.ones(2)), push=0.5)
-    >>> round(factor, 2), round(objective, 2)
-    (0.5, 0.63)
     """
     order = np.argsort(sample.margins)
     margins, weight = sample.margins[order], sample.weight[order]
@@ -251,10 +242,7 @@ class Objective:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-    source : Source
-        Where triplets come from; its target pairs are pulled.
-    push : float
+    source: Where triplets come from; its target pairs are pulled.
     """
 
     def __init__(self, X: Floats, source: Source, push: float) -> None:
@@ -295,17 +283,9 @@ class LMNNProblem(MapProblem):
 
     Attributes
     ----------
-    objective : Objective
-    start : array of shape (k, n_coordinates)
-        The first map.
-    basis : array of shape (n_coordinates, n_features)
-        Axes of the coordinates.
-    unit : float
-    typical : float
-        A typical value of the objective; `tol` is relative to it.
-    max_iter : int
-    tol : float
-    update_targets : int
+    start: shape (k, n_coordinates). The first map.
+    basis: shape (n_coordinates, n_features). Axes of the coordinates.
+    typical: A typical value of the objective; `tol` is relative to it.
     """
 
     objective: Objective
@@ -339,14 +319,7 @@ class LMNNProblem(MapProblem):
     def _minimize(
         self, objective: Objective, L: Matrix, n_left: int
     ) -> Generator[Iteration, None, tuple[Matrix, int]]:
-        """Run L-BFGS on triplets that are searched for again after some iterations.
-
-        Returns
-        -------
-        L : array of shape (k, n_coordinates)
-        n_left : int
-            Iterations that are left; 0 if the objective has not settled.
-        """
+        """Run L-BFGS on triplets that are searched for again after some iterations."""
         slack = max(self.tol, _ROUNDING) * self.typical
         triplets = objective.source.around(objective.embed(L))
         value = objective.value(L, triplets)[0]
@@ -374,11 +347,7 @@ class LMNNProblem(MapProblem):
     def _round(
         self, objective: Objective, triplets: Costs, L: Matrix, step: float, max_iter: int
     ) -> Generator[Iteration, None, tuple[Iteration, int, str]]:
-        """Run L-BFGS on these triplets; the first step that is tried has the length `step`.
-
-        The last iteration is not passed on, as triplets may be missing from its objective. It is
-        returned, with the number of iterations and why they ended.
-        """
+        """Run L-BFGS on these triplets; the first step that is tried has the length `step`."""
 
         def scaled(flat: Vector) -> tuple[float, Vector]:
             value, gradient = objective.value(step * flat.reshape(L.shape), triplets)
@@ -416,16 +385,8 @@ class LMNNProblem(MapProblem):
 def _advance(
     objective: Objective, known: Costs, L: Matrix, end: Matrix, value: float
 ) -> tuple[float, Costs, float]:
-    """Go from L to `end`, or half of the way and so on if triplets not known cost too much there.
-
-    Returns
-    -------
-    share : float
-        How much of the way was gone.
-    triplets : Costs
-        Triplets around the map that was reached.
-    value : float
-        The objective there, not above that at L.
+    """Go from L to `end`, or half of the way and so on if triplets not known cost too much
+    there.
     """
     share = 1.0
     while True:

@@ -79,17 +79,7 @@ class PriorSpace:
 
     Attributes
     ----------
-    X : array of shape (n_points, n_coordinates)
-    prior : array of shape (rank, n_features) or None
-        The prior's map; None for the identity.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.logdet import PriorSpace
-    >>> PriorSpace.of(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([[2.0, 0.0]])).X
-    array([[0.],
-           [6.]])
+    prior: shape (rank, n_features). The prior's map; None for the identity.
     """
 
     X: Matrix
@@ -126,17 +116,10 @@ class LogDetProblem(CertifiedProblem):
 
     Attributes
     ----------
-    space : PriorSpace
-    edges : Edges
-        Pairs of the points in that space.
-    loss : callable
-    start : array of shape (n_coordinates, n_coordinates)
-        The map to begin with.
-    tol : float
-        Gap to end at, relative to the objective.
-    max_iter : int
-    fitted : dict of str to object
-        Fitted attributes of the learner beyond the gap.
+    edges: Pairs of the points in that space.
+    start: shape (n_coordinates, n_coordinates). The map to begin with.
+    tol: Gap to end at, relative to the objective.
+    fitted: Fitted attributes of the learner beyond the gap.
     """
 
     space: PriorSpace

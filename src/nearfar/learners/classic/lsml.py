@@ -114,19 +114,9 @@ class ResidualLoss:
 
     Attributes
     ----------
-    near, far : array of int of shape (n_triplets,)
-        The edges of each triplet.
-    weight : array of shape (n_triplets,)
-    distinct : array of bool of shape (n_edges,)
-        Which edges join different points; the others have no length under any metric.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.lsml import ResidualLoss
-    >>> loss = ResidualLoss(np.array([0]), np.array([1]), np.ones(1), np.array([True, True]))
-    >>> loss(np.array([9.0, 4.0]))
-    (1.0, array([ 0.33333333, -0.5       ]))
+    near, far: shape (n_triplets,). The edges of each triplet.
+    distinct: shape (n_edges,). Which edges join different points; the others have no length
+        under any metric.
     """
 
     near: Ints

@@ -112,12 +112,7 @@ class MLKRProblem(MapProblem):
 
     Attributes
     ----------
-    regression : LeaveOneOutRegression
-    start : array of shape (k, n_features)
-        The first map.
-    unit : float
-    max_iter : int
-    tol : float
+    start: shape (k, n_features). The first map.
     """
 
     regression: LeaveOneOutRegression
@@ -144,20 +139,8 @@ class LeaveOneOutRegression:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Points, float32 or float64.
-    y : array of shape (n_samples,)
-    weight : array of shape (n_samples,), optional
-        Weights of the squared errors.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.mlkr import LeaveOneOutRegression
-    >>> X, y = np.array([[0.0], [1.0], [9.0]]), np.array([0.0, 2.0, 9.0])
-    >>> error, gradient = LeaveOneOutRegression(X, y).evaluate(np.eye(1))
-    >>> round(error, 3)
-    57.0
+    X: shape (n_samples, n_features). Points, float32 or float64.
+    weight: shape (n_samples,). Weights of the squared errors.
     """
 
     def __init__(self, X: Floats, y: Vector, weight: Vector | None = None) -> None:

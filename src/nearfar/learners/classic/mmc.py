@@ -155,10 +155,8 @@ class SimilarSpace:
 
     Attributes
     ----------
-    Z : array of shape (n_points, n_features)
-        Scaled points.
-    K : array of shape (n_features, n_features), or (n_features,)
-        S = K K' after shrinkage; a diagonal by its entries.
+    Z: shape (n_points, n_features). Scaled points.
+    K: shape (n_features, n_features). S = K K' after shrinkage; a diagonal by its entries.
     """
 
     Z: Matrix
@@ -228,14 +226,9 @@ class MMCProblem(CertifiedProblem):
 
     Parameters
     ----------
-    space : SimilarSpace
-    dissimilar : Pairs
-        Of its points.
-    prior : array of shape (rank, n_features) or None
-        Map of the metric that is added to.
-    tol : float
-        Gap to end at, relative to the objective.
-    max_iter : int
+    dissimilar: Of its points.
+    prior: shape (rank, n_features). Map of the metric that is added to.
+    tol: Gap to end at, relative to the objective.
     """
 
     def __init__(

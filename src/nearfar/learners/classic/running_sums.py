@@ -43,21 +43,10 @@ class GroupMoments:
 
     Attributes
     ----------
-    n : float
-        Number of rows.
-    mean : array of shape (n_features,)
-    S : array of shape (n_features, n_features)
-        Sum of d d'.
-    T, Q : array of shape (n_features, n_features) or None
-        Sums of d^2 d' and of d^2 (d^2)'; None if the fourth moments are not needed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.running_sums import GroupMoments
-    >>> parts = GroupMoments.of(np.array([[0.0], [2.0]])) + GroupMoments.of(np.array([[4.0]]))
-    >>> parts.mean, parts.S, parts.Q
-    (array([2.]), array([[8.]]), array([[32.]]))
+    n: Number of rows.
+    S: shape (n_features, n_features). Sum of d d'.
+    T, Q: shape (n_features, n_features). Sums of d^2 d' and of d^2 (d^2)'; None if the
+        fourth moments are not needed.
     """
 
     n: float
@@ -110,24 +99,16 @@ class RunningSums:
 
     Attributes
     ----------
-    kind : {"labels", "chunklets", "pairs", "rows"}
-        What the parts come with.
-    scale : {"standard", "unit", "cosine"} or None
-    fourth : bool
-        Whether fourth moments are kept.
-    units : array of shape (n_features,)
-        Powers of two that features are divided by.
-    largest : float
-        Largest absolute value.
-    eps : float
-        Rounding error of the rows.
-    total : GroupMoments
-        Of all rows.
-    groups : mapping of object to GroupMoments
-        Classes by their label; chunklets, and groups that similar pairs join, by their size.
-    pairs : PairSums or None
-    apart : array of shape (n_features, n_features) or None
-        Sum of the outer products of the differences of groups that dissimilar pairs tell apart.
+    kind: What the parts come with.
+    fourth: Whether fourth moments are kept.
+    units: shape (n_features,). Powers of two that features are divided by.
+    largest: Largest absolute value.
+    eps: Rounding error of the rows.
+    total: Of all rows.
+    groups: Classes by their label; chunklets, and groups that similar pairs join, by their
+        size.
+    apart: shape (n_features, n_features). Sum of the outer products of the differences of
+        groups that dissimilar pairs tell apart.
     """
 
     kind: str
@@ -149,12 +130,7 @@ class RunningSums:
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-        supervision : Supervision
-        scale : {"standard", "unit", "cosine"} or None
-            With "cosine", rows of X have unit length already.
-        fourth : bool
-        units : array of shape (n_features,)
+        scale: With "cosine", rows of X have unit length already.
         """
         R = X / units
         largest = max(float(X.max()), -float(X.min()))
@@ -278,15 +254,11 @@ class SummedGroups(GroupScatter):
 
     Parameters
     ----------
-    groups : list of GroupMoments
-        A group, or the sums over groups of a size.
-    sizes : list of float
-        Number of rows of each.
-    all_rows : GroupMoments
-    unit : array of shape (n_features,)
-        Length of a unit of each feature, in coordinates.
-    V : array of shape (n_features, n_coordinates) or None
-        Axes of the span; None if the coordinates are the features.
+    groups: A group, or the sums over groups of a size.
+    sizes: Number of rows of each.
+    unit: shape (n_features,). Length of a unit of each feature, in coordinates.
+    V: shape (n_features, n_coordinates). Axes of the span; None if the coordinates are the
+        features.
     """
 
     def __init__(

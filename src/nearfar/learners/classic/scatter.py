@@ -59,14 +59,7 @@ def shrunk(S: Matrix, intensity: float) -> Matrix:
 
 
 def warn_if_singular(S: Matrix, shrinkage: Shrinkage) -> None:
-    """Warn of a covariance that is singular, and that is not to be shrunk.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.scatter import warn_if_singular
-    >>> warn_if_singular(np.zeros((2, 2)), "auto")
-    """
+    """Warn of a covariance that is singular, and that is not to be shrunk."""
     if shrinkage != 0.0 or len(S) == 0:
         return
     values = np.linalg.eigvalsh(S)
@@ -87,12 +80,10 @@ class GroupScatter(ABC):
 
     Attributes
     ----------
-    sizes : array of shape (n_listed,)
-        Number of rows of a group, or the sum of their weights.
-    counts : array of shape (n_listed,)
-        Number of groups that are listed together.
-    means : array of shape (n_listed, n_features)
-        Mean of each group; only for groups that are listed alone.
+    sizes: shape (n_listed,). Number of rows of a group, or the sum of their weights.
+    counts: shape (n_listed,). Number of groups that are listed together.
+    means: shape (n_listed, n_features). Mean of each group; only for groups that are listed
+        alone.
     """
 
     sizes: Vector
@@ -173,20 +164,10 @@ class Groups(GroupScatter):
 
     Parameters
     ----------
-    X : array or Rows of shape (n_samples, n_features)
-        Points, float32 or float64; not copied.
-    codes : array of int of shape (n_samples,), optional
-        Group of each row from 0, or -1 for none; by default all rows are one group.
-    row_weight : array of shape (n_samples,), optional
-        How often each row counts; for rows in memory.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.classic.scatter import Groups
-    >>> groups = Groups(np.array([[0.0], [2.0], [5.0], [9.0]]), np.array([0, 0, 1, -1]))
-    >>> groups.means.ravel(), groups.within()
-    (array([1., 5.]), array([[2.]]))
+    X: shape (n_samples, n_features). Points, float32 or float64; not copied.
+    codes: shape (n_samples,). Group of each row from 0, or -1 for none; by default all rows
+        are one group.
+    row_weight: shape (n_samples,). How often each row counts; for rows in memory.
     """
 
     def __init__(
@@ -291,12 +272,11 @@ class Evidence:
 
     Attributes
     ----------
-    groups : GroupScatter
-        Classes, chunklets, or the rows that similar pairs join.
-    pair_means : (array, array) or None
-        Mean outer products of the differences of listed similar and dissimilar pairs.
-    apart : array of shape (n_features, n_features) or None
-        Sum of the outer products of the differences of groups that dissimilar pairs tell apart.
+    groups: Classes, chunklets, or the rows that similar pairs join.
+    pair_means: Mean outer products of the differences of listed similar and dissimilar
+        pairs.
+    apart: shape (n_features, n_features). Sum of the outer products of the differences of
+        groups that dissimilar pairs tell apart.
     """
 
     groups: GroupScatter
@@ -321,10 +301,8 @@ class PairSums:
 
     Attributes
     ----------
-    similar, dissimilar : array of shape (n_features, n_features)
-        Sums of w (x_i - x_j)(x_i - x_j)'.
-    weights : (float, float)
-        Sums of w over similar and over dissimilar pairs.
+    similar, dissimilar: shape (n_features, n_features). Sums of w (x_i - x_j)(x_i - x_j)'.
+    weights: Sums of w over similar and over dissimilar pairs.
     """
 
     similar: Matrix

@@ -124,14 +124,8 @@ class ForestProblem(Problem):
 
     Parameters
     ----------
-    learner : ForestMetric
-    Z : array of shape (n_samples, n_features)
-    y : array of shape (n_samples,)
-        Classes, or numbers.
-    random_state : RandomState
-    row_weight : array of shape (n_samples,) or None
-        For the splits of the trees.
-    numbers : bool
+    y: shape (n_samples,). Classes, or numbers.
+    row_weight: shape (n_samples,). For the splits of the trees.
     """
 
     unit = 1.0

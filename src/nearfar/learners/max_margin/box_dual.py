@@ -39,16 +39,11 @@ def ascend_box(
 
     Parameters
     ----------
-    dual : callable
-    objective : callable
-        Solution -> the objective of the primal problem.
-    top : array of shape (n_constraints,)
-        Largest multipliers.
-    tol : float
-        Gap to end at, relative to the objective.
-    max_iter : int
-    shares : array of shape (n_constraints,), optional
-        Multipliers to start from, as shares of their bounds; by default 0.
+    objective: Solution -> the objective of the primal problem.
+    top: shape (n_constraints,). Largest multipliers.
+    tol: Gap to end at, relative to the objective.
+    shares: shape (n_constraints,). Multipliers to start from, as shares of their bounds; by
+        default 0.
     """
     evaluated: tuple[Vector, tuple[float, Vector, S]] | None = None
 

@@ -54,15 +54,11 @@ def cut_planes(
 
     Parameters
     ----------
-    problem : MaxMarginObjective
-    max_iter : int
-        The most planes to add.
-    planes : list of Plane, optional
-        Planes of an earlier run on the same pairs, whatever its C; new ones are appended.
-    start : Solution, optional
-        Where to start; by default at the prior.
-    printed : bool
-        Whether to go on from the model's minimum.
+    max_iter: The most planes to add.
+    planes: Planes of an earlier run on the same pairs, whatever its C; new ones are
+        appended.
+    start: Where to start; by default at the prior.
+    printed: Whether to go on from the model's minimum.
     """
     planes = [] if planes is None else planes
     model = PlaneModel(problem, planes)

@@ -166,15 +166,10 @@ class FrobObjective:
 
     Attributes
     ----------
-    triplets : TripletEdges
-    top : array of shape (n_triplets,)
-        Weights of the hinges, C p_r.
-    P : array of shape (n_features, n_features)
-        Prior.
-    prior_margins : array of shape (n_triplets,)
-        Margins of the prior.
-    tol : float
-        Gap to end at, relative to the objective.
+    top: shape (n_triplets,). Weights of the hinges, C p_r.
+    P: shape (n_features, n_features). Prior.
+    prior_margins: shape (n_triplets,). Margins of the prior.
+    tol: Gap to end at, relative to the objective.
     """
 
     triplets: TripletEdges
@@ -218,17 +213,11 @@ class FrobProblem(Problem):
 
     Attributes
     ----------
-    objective : FrobObjective
-    basis : array of shape (rank, n_features) or None
-        Basis of the space of the objective; None for all features.
-    prior : array of shape (rank, n_features) or None
-        Factor of the prior.
-    max_iter : int
-    unit : float
-    shares : array of shape (n_triplets,) or None
-        Multipliers to start from, as shares of their bounds.
-    digest : bytes
-        Identifies the points and triplets.
+    basis: shape (rank, n_features). Basis of the space of the objective; None for all
+        features.
+    prior: shape (rank, n_features). Factor of the prior.
+    shares: shape (n_triplets,). Multipliers to start from, as shares of their bounds.
+    digest: Identifies the points and triplets.
     """
 
     objective: FrobObjective

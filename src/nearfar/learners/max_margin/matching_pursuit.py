@@ -175,16 +175,10 @@ def pursue(
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-    kernel : str or callable
-    parameters : mapping
-        Parameters of the kernel.
-    n_basis : int
-        The most points.
-    tol : float
-        Smallest residual of a point that joins, as a share of the largest K(x, x).
-    paper_start : RandomState, optional
-        Choose as the paper prints, from a random first point.
+    parameters: Parameters of the kernel.
+    n_basis: The most points.
+    tol: Smallest residual of a point that joins, as a share of the largest K(x, x).
+    paper_start: Choose as the paper prints, from a random first point.
     """
     diagonal = kernel_diagonal(X, kernel, parameters)
     largest = float(diagonal.max())

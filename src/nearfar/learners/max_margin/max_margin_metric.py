@@ -267,21 +267,11 @@ class MaxMarginProblem(Problem):
 
     Attributes
     ----------
-    objective : MaxMarginObjective
-    solver : {"auto", "planes", "box"}
-        "auto" takes the box, and planes if that stalls.
-    max_iter : int
-    unit : float
-    printed : bool
-        Whether planes are those of the algorithm as printed.
-    basis : array of int of shape (n_basis,) or None
-        Rows of X that are the kernel's basis.
-    digest : bytes
-        Identifies the points and pairs.
-    planes : list of Plane
-    shares : array of shape (n_pairs,) or None
-        Multipliers to start from, as shares of their bounds.
-    start : Solution or None
+    solver: "auto" takes the box, and planes if that stalls.
+    printed: Whether planes are those of the algorithm as printed.
+    basis: shape (n_basis,). Rows of X that are the kernel's basis.
+    digest: Identifies the points and pairs.
+    shares: shape (n_pairs,). Multipliers to start from, as shares of their bounds.
     """
 
     objective: MaxMarginObjective

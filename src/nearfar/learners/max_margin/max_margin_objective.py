@@ -33,12 +33,8 @@ class Solution:
 
     Attributes
     ----------
-    A : array of shape (n_features, n_features)
-    b : float
-    z : array of shape (n_pairs,)
-        Squared distances of the pairs.
-    split : PsdSplit or None
-        Decomposition of which A is the positive part, if it is known.
+    z: shape (n_pairs,). Squared distances of the pairs.
+    split: Decomposition of which A is the positive part, if it is known.
     """
 
     A: Matrix
@@ -74,19 +70,13 @@ class PairOperator:
 
     Parameters
     ----------
-    X : array or Rows of shape (n_samples, n_features)
-    pairs : Pairs
-        At least one, of positive total weight.
-    unit : float or None
-        Squared distance to measure in; None for the mean over the pairs.
+    pairs: At least one, of positive total weight.
+    unit: Squared distance to measure in; None for the mean over the pairs.
 
     Attributes
     ----------
-    unit : float
-    p : array of shape (n_pairs,)
-        Shares of the pairs.
-    y : array of shape (n_pairs,)
-        1 for similar, -1 for dissimilar pairs.
+    p: shape (n_pairs,). Shares of the pairs.
+    y: shape (n_pairs,). 1 for similar, -1 for dissimilar pairs.
     """
 
     def __init__(self, X: Points, pairs: Pairs, unit: float | None = None) -> None:
@@ -138,12 +128,8 @@ class MaxMarginObjective:
 
     Attributes
     ----------
-    pairs : PairOperator
-    C : float
-    P : array of shape (n_features, n_features)
-        Prior.
-    tol : float
-        Gap to end at, relative to the objective.
+    P: shape (n_features, n_features). Prior.
+    tol: Gap to end at, relative to the objective.
     """
 
     pairs: PairOperator

@@ -15,9 +15,7 @@ class PsdSplit:
 
     Attributes
     ----------
-    values : array of shape (n,)
-        All eigenvalues, rising.
-    vectors : array of shape (n, n)
+    values: shape (n,). All eigenvalues, rising.
     """
 
     values: Vector

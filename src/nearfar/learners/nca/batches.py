@@ -75,12 +75,8 @@ class Stream(NamedTuple):
 
     Attributes
     ----------
-    scale : {"standard", "unit", "cosine"} or None
-    scaler : Scaler
-        Units of the first part, which all parts are scaled with.
-    unit : float
-        Mean variance of the first part's scaled points.
-    at : Adam
+    scaler: Units of the first part, which all parts are scaled with.
+    unit: Mean variance of the first part's scaled points.
     """
 
     scale: str | None

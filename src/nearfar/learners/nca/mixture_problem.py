@@ -48,14 +48,7 @@ _USE_IS_CHECKED = 5
 
 @dataclass(frozen=True)
 class MixtureModel:
-    """Maps of the metrics, and the gate; or derivatives by them.
-
-    Attributes
-    ----------
-    L : array of shape (n_metrics, k, n_features), or of coordinates in the span of few points
-    V : array of shape (n_metrics, n_features)
-    b : array of shape (n_metrics,)
-    """
+    """Maps of the metrics, and the gate; or derivatives by them."""
 
     L: Matrix
     V: Matrix
@@ -68,10 +61,7 @@ class Mixture:
 
     Attributes
     ----------
-    points : SoftNeighbors
-    number : int
-        Number of metrics.
-    sparsity, gate_sparsity : float
+    number: Number of metrics.
     """
 
     points: SoftNeighbors
@@ -244,18 +234,11 @@ class MixtureProblem(NeighborhoodProblem):
 
     Attributes
     ----------
-    mixtures : list of Mixture
-        The same mixture over growing parts of the points.
-    starts : list of MixtureModel
-    unit : float
-    iterations_per_start : int
-    tol : float
-    fixed_iterations : bool
-        Whether to learn as the paper does.
-    axes : array of shape (n_features, n_axes), optional
-        Axes of the coordinates that maps are of, if these are not the features.
-    n_components : int, optional
-        The most rows of the paper's maps; others begin with no more.
+    mixtures: The same mixture over growing parts of the points.
+    fixed_iterations: Whether to learn as the paper does.
+    axes: shape (n_features, n_axes). Axes of the coordinates that maps are of, if these are
+        not the features.
+    n_components: The most rows of the paper's maps; others begin with no more.
     """
 
     mixtures: list[Mixture]
@@ -296,10 +279,7 @@ class MixtureProblem(NeighborhoodProblem):
         return reason
 
     def _minimize(self, model: MixtureModel) -> Iterations:
-        """Minimise over growing parts of the points, each from where the last one ended.
-
-        Every few iterations metrics that no point goes by are dropped, and L-BFGS begins anew.
-        """
+        """Minimise over growing parts of the points, each from where the last one ended."""
         left, reason = self.iterations_per_start, "max_iter"
         for mixture in self.mixtures:
             tol = self.tol if mixture is self.mixtures[-1] else _COARSE_TOLERANCE
@@ -358,10 +338,7 @@ def _shares(model: MixtureModel, mixture: Mixture) -> Vector:
 
 
 def _without_unused(model: MixtureModel, mixture: Mixture) -> MixtureModel:
-    """Drop metrics that no point goes by, if they are not worth their penalties.
-
-    Each costs as much as one that is used.
-    """
+    """Drop metrics that no point goes by, if they are not worth their penalties."""
     used = _shares(model, mixture) > _SMALLEST_SHARE
     if used.all():
         return model

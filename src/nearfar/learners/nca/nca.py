@@ -145,35 +145,7 @@ class _SingleMapLearner(MapLearner):
 
     @available_if(_learns_in_parts)
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Continue from the map so far with one pass over new rows, in batches.
-
-        Only with `batch_size`. Rows are compared within their batch, so that a part needs at least
-        two classes, and two rows of one of them. The first part decides the scale. After `fit`,
-        learning continues from its metric. Nothing is held out, and `validation_fraction` has no
-        effect.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            New rows.
-        y : array-like of shape (n_samples,)
-            Their labels.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from nearfar import NCA
-        >>> X, y = load_digits(return_X_y=True)
-        >>> learner = NCA(batch_size=50, random_state=0)
-        >>> for part in (slice(0, 900), slice(900, None)):
-        ...     learner = learner.partial_fit(X[part], y[part])
-        >>> learner.score(X, y) > 0.9
-        True
-        """
+        """Continue from the map so far with one pass over new rows, in batches."""
         self._check_parameters()
         with fitting.restore_on_error(self, X), limited_threads(self.n_jobs):
             data = self._checked(X, y, reset=not hasattr(self, "metric_"))
@@ -331,18 +303,11 @@ class NCAProblem(NeighborhoodProblem):
 
     Attributes
     ----------
-    points : SoftNeighbors or Batches
-        All points at once, or in batches.
-    at : Adam
-        The first map, with k rows, and the moments of earlier gradients; with batches, where the
-        last pass ended.
-    gain : callable
-        What is maximised.
-    sparsity : float
-        Penalty on the trace.
-    unit : float
-    max_iter : int
-    tol : float
+    points: All points at once, or in batches.
+    at: The first map, with k rows, and the moments of earlier gradients; with batches,
+        where the last pass ended.
+    gain: What is maximised.
+    sparsity: Penalty on the trace.
     """
 
     points: SoftNeighbors | Batches
@@ -373,12 +338,7 @@ class NCAProblem(NeighborhoodProblem):
         return self._pruned(points, iterations) if self.sparsity > 0 else iterations
 
     def _pruned(self, points: SoftNeighbors, iterations: Iterations) -> Iterations:
-        """Drop vanishing directions in one more iteration, if that lowers the objective.
-
-        The penalty makes useless directions vanish, but slowly. With the rows of L along the
-        eigenvectors of M, and m_i its eigenvalues, d objective / d m_i tells which do: it is zero
-        for directions that stay, and up to the penalty for useless ones.
-        """
+        """Drop vanishing directions in one more iteration, if that lowers the objective."""
         last = Iteration(np.inf)
 
         def remembered(iteration: Iteration) -> Iteration:

@@ -56,11 +56,9 @@ class Evaluation:
 
     Attributes
     ----------
-    value : float
-    by_matrix : list of arrays of shape (n_features, n_features)
-        Gradient by each M = L'L; or None where `by_map` was cheaper.
-    by_map : list of arrays of shape (k, n_features)
-        Gradient by each map.
+    by_matrix: shape (n_features, n_features). Gradient by each M = L'L; or None where
+        `by_map` was cheaper.
+    by_map: shape (k, n_features). Gradient by each map.
     """
 
     value: float
@@ -73,27 +71,23 @@ class SoftNeighbors:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Points, float32 or float64.
-    y : array of shape (n_samples,)
-        Class codes.
-    axes : array of shape (n_features, n_axes), optional
-        Orthonormal axes of the space in which points differ; maps are then of coordinates in it.
-    anchors : array of bool of shape (n_samples,), optional
-        Which points are counted; by default all. The others are their neighbours.
-    weight : array of shape (n_samples,), optional
-        How often points are counted. As neighbours of others they all count once.
+    X: shape (n_samples, n_features). Points, float32 or float64.
+    y: shape (n_samples,). Class codes.
+    axes: shape (n_features, n_axes). Orthonormal axes of the space in which points differ;
+        maps are then of coordinates in it.
+    anchors: shape (n_samples,). Which points are counted; by default all. The others are
+        their neighbours.
+    weight: shape (n_samples,). How often points are counted. As neighbours of others they
+        all count once.
 
     Attributes
     ----------
-    features : array of shape (n_samples, n_features)
-        The points in class order.
-    X : array of shape (n_samples, n_features or n_axes)
-        What is mapped: these points, or their coordinates.
-    counted : array of bool of shape (n_samples,)
-        Which of them are counted, and have another member of their class.
-    total : float
-        How often all points are counted.
+    features: shape (n_samples, n_features). The points in class order.
+    X: shape (n_samples, n_features or n_axes). What is mapped: these points, or their
+        coordinates.
+    counted: shape (n_samples,). Which of them are counted, and have another member of their
+        class.
+    total: How often all points are counted.
     """
 
     def __init__(
@@ -119,9 +113,7 @@ class SoftNeighbors:
 
         Parameters
         ----------
-        maps : sequence of arrays of shape (k, n_features)
-        gain : callable
-            It is called once for each band of rows, in any order and by several threads.
+        gain: It is called once for each band of rows, in any order and by several threads.
         """
         forms = [Embedded(self.X @ L.T.astype(self.X.dtype), np.ones(len(L))) for L in maps]
         for number in range(len(forms)):
@@ -171,17 +163,7 @@ class SoftNeighbors:
 
 @dataclass(frozen=True)
 class _SoftBand:
-    """Soft neighbours of the rows of a band.
-
-    Attributes
-    ----------
-    weights : BandWeights
-        exp(-H), each row's near and far pairs scaled as need be.
-    near, far : array of shape (height,)
-        Sums of these weights.
-    log_p, wrong : array of shape (height,)
-        Logarithm of p, and 1 - p.
-    """
+    """Soft neighbours of the rows of a band."""
 
     weights: BandWeights
     near: Vector
@@ -191,12 +173,7 @@ class _SoftBand:
 
     @classmethod
     def of(cls, form: Embedded, band: Band, number: int, shifts: Matrix) -> _SoftBand:
-        """Compute the weights.
-
-        Where sums underflow or overflow with the given `shifts` of near and far exponents, of shape
-        (2, n_samples), these are replaced by the logarithms of the sums: under the next map, which
-        is usually similar, they keep the sums near one.
-        """
+        """Compute the weights."""
         rows, safe = band.rows, _SAFE_SUM[form.dtype.itemsize]
         with np.errstate(over="ignore"):
             weights = form.weights(band, *shifts, near_sign=-1.0, number=number)

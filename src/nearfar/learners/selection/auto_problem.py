@@ -141,10 +141,8 @@ class Blend:
 
     Attributes
     ----------
-    factor : array of shape (rank, n_features)
-        Factor of the sum of the linear ones.
-    bent : list of Metric
-        The others.
+    factor: shape (rank, n_features). Factor of the sum of the linear ones.
+    bent: The others.
     """
 
     factor: Matrix
@@ -168,18 +166,11 @@ class Candidate:
 
     Attributes
     ----------
-    name : str
-    method : FitMethod or None
-        None for Euclidean distance.
-    choice : Choice or None
-        How far to go, as the trial fits tell; None if they failed.
-    seconds : float
-        Duration of the trial fits.
-    weight : float
-    note : str
-        Why it was left out, if it was.
-    n_rows : int or None
-        Rows that are enough to learn from; None for all, 0 until it is known.
+    method: None for Euclidean distance.
+    choice: How far to go, as the trial fits tell; None if they failed.
+    seconds: Duration of the trial fits.
+    note: Why it was left out, if it was.
+    n_rows: Rows that are enough to learn from; None for all, 0 until it is known.
     """
 
     name: str
@@ -207,28 +198,16 @@ class AutoProblem(Problem):
 
     Parameters
     ----------
-    methods : mapping of str to FitMethod
-    Z : array of shape (n_samples, n_features)
-    supervision : Supervision
-    goal : {"neighbors", "ranking"}
-    validation : {"rows", "classes"}
-    budget : float
-    seed : int
-    outer : Split or None
-        What to learn from and what is put aside, to tell what to expect; None for all rows.
-    linear : bool
-        Whether the blend must be a linear map.
+    outer: What to learn from and what is put aside, to tell what to expect; None for all
+        rows.
+    linear: Whether the blend must be a linear map.
 
     Attributes
     ----------
-    blend_of_known : Blend or None
-        The blend that was learned from what was not put aside.
-    best_numbers : tuple of two int
-        How many neighbours vote best on held-out rows, without and with learning.
-    seconds : float
-        How long everything up to that blend took.
-    clock : WorkClock
-        Seconds since the fit began.
+    blend_of_known: The blend that was learned from what was not put aside.
+    best_numbers: How many neighbours vote best on held-out rows, without and with learning.
+    seconds: How long everything up to that blend took.
+    clock: Seconds since the fit began.
     """
 
     unit = 1.0
@@ -336,10 +315,7 @@ class AutoProblem(Problem):
     def _try(
         self, candidate: Candidate, Z: Floats, seconds: float
     ) -> tuple[Choice | None, str, float]:
-        """Fit a candidate to the parts, within some seconds.
-
-        Returns what was chosen, why nothing was, and how long it took.
-        """
+        """Fit a candidate to the parts, within some seconds."""
         assert candidate.method is not None
         choice, note, clock = None, "", WorkClock()
         try:

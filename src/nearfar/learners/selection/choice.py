@@ -70,18 +70,12 @@ class Selection:
 
     Attributes
     ----------
-    n_iterations : int or None
-        Number of iterations; None for all.
-    shrinkage : float
-        Share of the prior in the mean squared distance, 1 - t.
-    n_rows : int or None
-        Number of rows to learn from; None for all.
-    curve : tuple of RowsTried
-        What trial fits to more and more rows were worth, if there were any.
-    note : str
-        Why that many rows, in words.
-    start : WarmStart or None
-        Where the fit continues, if a trial fit went to the end.
+    n_iterations: Number of iterations; None for all.
+    shrinkage: Share of the prior in the mean squared distance, 1 - t.
+    n_rows: Number of rows to learn from; None for all.
+    curve: What trial fits to more and more rows were worth, if there were any.
+    note: Why that many rows, in words.
+    start: Where the fit continues, if a trial fit went to the end.
     """
 
     n_iterations: int | None = None
@@ -105,15 +99,11 @@ class Shrinkage:
 
     Attributes
     ----------
-    share : float
-        Share of the prior in the mean squared distance.
-    prior : Metric
-    X : array of shape (n_samples, n_features)
-        A sample of the rows that were learned from.
-    n_components : int or None
-        The most components of the result.
-    scale : array of shape (n_features,)
-        Units of the features of the map: rows are orthogonal in them.
+    share: Share of the prior in the mean squared distance.
+    X: shape (n_samples, n_features). A sample of the rows that were learned from.
+    n_components: The most components of the result.
+    scale: shape (n_features,). Units of the features of the map: rows are orthogonal in
+        them.
     """
 
     share: float
@@ -157,19 +147,13 @@ class Trial:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Rows that are learned from.
-    held_out : HeldOut
-    prior : Metric
-    path : generator of (int, Metric)
-        The metrics along the fit, each with its number of iterations.
-    any_form : bool, default=False
-        Whether metrics with a gate will do, to which no prior can be added.
+    X: shape (n_samples, n_features). Rows that are learned from.
+    path: The metrics along the fit, each with its number of iterations.
+    any_form: Whether metrics with a gate will do, to which no prior can be added.
 
     Attributes
     ----------
-    stage : Stage
-        The last stage. Its tables have a mean squared distance of one.
+    stage: The last stage. Its tables have a mean squared distance of one.
     """
 
     stage: Stage
@@ -213,16 +197,10 @@ class Choice:
 
     Attributes
     ----------
-    selection : Selection
-    value : float
-        Mean log-likelihood of held-out data, under the best sum of prior and metric.
-    stages : list of Stage
-        Where each trial fit was.
-    n_iterations : int
-        Iterations of the longest one.
-    weights : array of shape (2,)
-        Weights of the prior and of the metric.
-    held_out : list of HeldOut
+    value: Mean log-likelihood of held-out data, under the best sum of prior and metric.
+    stages: Where each trial fit was.
+    n_iterations: Iterations of the longest one.
+    weights: shape (2,). Weights of the prior and of the metric.
     """
 
     selection: Selection

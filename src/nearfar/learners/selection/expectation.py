@@ -86,23 +86,16 @@ class Expected:
 
     Attributes
     ----------
-    measure : {"error", "MAP@R", "R²", "MAE", "triplet error", "pair error"}
-    value : float
-        The measure on data that played no part in learning. An error is extrapolated to as many
-        neighbours as there are in all.
-    low, high : float
-        90 % confidence interval.
-    baseline : float
-        The measure without learning, on the same data, with as many neighbours as are best then.
-    n : int
-        Number of rows or constraints that it was measured on.
-    baseline_low, baseline_high : float
-        90 % confidence interval of the baseline.
-    rows, classes : int
-        Size of the gallery that the measure is for; 0 for judgements. Among more classes, MAP@R is
-        lower.
-    mae : Expected or None
-        The mean absolute error beside R2.
+    value: The measure on data that played no part in learning. An error is extrapolated to
+        as many neighbours as there are in all.
+    low, high: 90 % confidence interval.
+    baseline: The measure without learning, on the same data, with as many neighbours as are
+        best then.
+    n: Number of rows or constraints that it was measured on.
+    baseline_low, baseline_high: 90 % confidence interval of the baseline.
+    rows, classes: Size of the gallery that the measure is for; 0 for judgements. Among more
+        classes, MAP@R is lower.
+    mae: The mean absolute error beside R2.
     """
 
     measure: str
@@ -165,14 +158,9 @@ class Fold:
 
     Attributes
     ----------
-    metrics : tuple of Metric
-        Without learning, and learned.
-    X : array of shape (n_samples, n_features)
-    y : array of shape (n_samples,)
-        Classes, or numbers; rows of class -1 do not count.
-    known, unseen : array of int
-        Rows of X.
-    groups : array of int of shape (n_samples,) or None
+    metrics: Without learning, and learned.
+    y: shape (n_samples,). Classes, or numbers; rows of class -1 do not count.
+    known, unseen: Rows of X.
     """
 
     metrics: tuple[Metric, Metric]
@@ -232,11 +220,7 @@ def _extrapolated(
     ks: tuple[int, int],
     losses: Mapping[Callable[..., Vector], float],
 ) -> list[list[tuple[float, Vector, Ints | None]]]:
-    """Return means of losses among `n_rows` rows, those of unseen rows, and the rows' groups.
-
-    There is a list for each loss, a function of the nearest and the actual values of rows, with an
-    entry for each metric. Losses come with their usual ratio with all and with half of the rows.
-    """
+    """Return means of losses among `n_rows` rows, those of unseen rows, and the rows' groups."""
     random_state = np.random.RandomState(0)
     shape = len(losses), len(folds[0].metrics)
     n_unseen = [len(fold.unseen) for fold in folds]
@@ -355,13 +339,7 @@ def expect_ranking(folds: Sequence[Fold], *, whole_classes: bool) -> Expected:
 
 
 def _precisions(folds: Sequence[Fold], place: int, *, whole_classes: bool) -> Vector:
-    """Return the average precision at R of each unseen row by one of the metrics; nan if R is 0.
-
-    Rows of new classes are ranked among all rows, but new data would be ranked among other new
-    classes. A metric tells classes that it was learned from apart better or worse than others: each
-    of their rows counts as so many rows as makes them as frequent among the first R as rows of
-    other new classes.
-    """
+    """Return the average precision at R of each unseen row by one of the metrics; nan if R is 0."""
     rankings = []
     # Rows of other classes among the first R, and in all: of new classes, and of known ones.
     near, there = np.zeros(2), np.zeros(2)

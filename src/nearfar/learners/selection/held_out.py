@@ -97,12 +97,9 @@ class FoundRows(HeldOut):
 
     Attributes
     ----------
-    queries : array of shape (n_queries, n_features)
-    gallery : array of shape (n_gallery, n_features)
-    known : tuple of two arrays
-        Classes or numbers of the queries and of the gallery.
-    weight : array of shape (n_queries,) or None
-        What the terms of the queries are multiplied by; the mean is one.
+    known: Classes or numbers of the queries and of the gallery.
+    weight: shape (n_queries,). What the terms of the queries are multiplied by; the mean is
+        one.
     """
 
     queries: Floats
@@ -168,11 +165,9 @@ class HeldOutRows(FoundRows):
 
     Attributes
     ----------
-    near : array of shape (n_queries, n_gallery)
-        1 for rows of the query's class, 0 for others. Each query has one of each kind.
-    own : array of shape (n_queries,) or None
-        The place in the gallery of queries that are in it.
-    goal : {"neighbors", "ranking"}
+    near: shape (n_queries, n_gallery). 1 for rows of the query's class, 0 for others. Each
+        query has one of each kind.
+    own: shape (n_queries,). The place in the gallery of queries that are in it.
     """
 
     near: Floats
@@ -326,31 +321,17 @@ def optimal_weights(
 
     Parameters
     ----------
-    parts : sequence of (HeldOut, array of shape (K, ...))
-        Held-out data, and the tables of the K metrics that did not see them. Metrics should have
-        the same mean squared distance.
-    start : array of shape (K,), optional
-        Where to begin; by default with the first metric alone, or with equal weights if they are
-        better.
-    tolerance : float
-        Relative increase of the likelihood at which to end.
+    parts: shape (K, ...). Held-out data, and the tables of the K metrics that did not see
+        them. Metrics should have the same mean squared distance.
+    start: shape (K,). Where to begin; by default with the first metric alone, or with equal
+        weights if they are better.
+    tolerance: Relative increase of the likelihood at which to end.
 
     Returns
     -------
     weights : array of shape (K,)
     value : float
         Mean log-likelihood under them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar import Metric, Triplets
-    >>> from nearfar.learners.selection.held_out import HeldOutTriplets, optimal_weights
-    >>> X = np.array([[0.0, 0.0], [1.0, 9.0], [2.0, 1.0], [4.0, 3.0]])
-    >>> part = HeldOutTriplets(X, Triplets([[0, 1, 2], [1, 2, 3], [0, 2, 3]]))
-    >>> metrics = [Metric([[1.0, 0.0]]), Metric([[0.0, 1.0]])]
-    >>> optimal_weights([(part, np.array([part.table(m) for m in metrics]))])[0] > 0
-    array([ True, False])
     """
     K = len(parts[0][1])
 
@@ -419,11 +400,8 @@ class Part:
 
     Attributes
     ----------
-    rows : array of int
-        Rows of X to learn from.
-    supervision : Supervision
-        What is known of them.
-    held_out : HeldOut
+    rows: Rows of X to learn from.
+    supervision: What is known of them.
     """
 
     rows: Ints
@@ -447,21 +425,12 @@ def held_out_parts(
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-    supervision : Supervision
-    fraction : float
-        Share that each part holds out.
-    validation : {"rows", "classes"}
-        Whether labels hold out rows or whole classes.
-    random_state : RandomState
-    goal : {"neighbors", "ranking"}, optional
-        For labels; by default neighbours for rows, and ranking for classes.
-    enough : int, default=300
-        Number of held-out rows or constraints at which to end.
-    max_rows : int, optional
-        The most rows to learn from.
-    most : tuple of two int
-        The most rows that are held out, and that they are found among.
+    fraction: Share that each part holds out.
+    validation: Whether labels hold out rows or whole classes.
+    goal: For labels; by default neighbours for rows, and ranking for classes.
+    enough: Number of held-out rows or constraints at which to end.
+    max_rows: The most rows to learn from.
+    most: The most rows that are held out, and that they are found among.
     """
     n_seen = 0
     for split in supervision.split(max(2, round(1 / fraction)), random_state, by=validation):
@@ -503,15 +472,6 @@ def sample(
     """Return at most `size` of the items, in their order.
 
     Two of each of the `classes` are always among them, or as many classes as there is room for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.learners.selection.held_out import sample
-    >>> classes = np.repeat([0, 1], [95, 5])
-    >>> rows = sample(np.arange(100), 4, np.random.RandomState(0), classes)
-    >>> classes[rows]
-    array([0, 0, 1, 1])
     """
     if len(items) <= size:
         return items

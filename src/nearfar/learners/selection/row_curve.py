@@ -37,10 +37,8 @@ def select_rows(n_rows: int, choose: Callable[[int], Choice]) -> Selection:
 
     Parameters
     ----------
-    n_rows : int
-        Number of rows that there are.
-    choose : callable
-        Number of rows -> what a trial fit to as many chose.
+    n_rows: Number of rows that there are.
+    choose: Number of rows -> what a trial fit to as many chose.
     """
     size = MAX_TRIAL_ROWS
     before = choose(size)

@@ -63,23 +63,8 @@ def choose_scale(X: Points, supervision: Supervision, among: Iterable[str] = SCA
 
     Parameters
     ----------
-    X : array or Rows of shape (n_samples, n_features)
-    supervision : Supervision
-        Where it says too little, features are standardised.
-    among : iterable of str
-        Scales to choose from; the first one wins ties.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nearfar.supervision import Supervision
-    >>> from nearfar.learners.selection.scale import choose_scale
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(100) % 2
-    >>> X = np.column_stack([y + 0.1 * rng.standard_normal(100), 50 * rng.standard_normal(100)])
-    >>> known = Supervision.of(y, 100)
-    >>> choose_scale(X, known), choose_scale(X * [50, 0.1], known)
-    ('standard', 'unit')
+    supervision: Where it says too little, features are standardised.
+    among: Scales to choose from; the first one wins ties.
     """
     among = list(among)
     rows, score = _scored(X, supervision)
