@@ -26,7 +26,7 @@ from nearfar.tables.checkpoint import FitCheckpoint, can_continue
 
 LEARN = ["learn", "iris.csv", *LABELS, "--out", "done", "--checkpoint", "kept"]
 FIT = [*LEARN, "--no-comparison", "--method", "nca"]
-COMPARE = ["compare", "iris.csv", *LABELS, "--folds", 2, "--checkpoint", "kept"]
+COMPARE = ["compare", "iris.csv", *LABELS, "--folds", 2, "--checkpoint", "kept", "--neighbors", 3]
 COMPARE += ["--method", "boost", "--method", "nca"]
 CALIBRATIONS = 5
 """Fits without a fold, for probabilities of votes."""
@@ -156,7 +156,7 @@ def test_an_interrupted_comparison_continues(run, document, folder):
 
 
 def test_learn_keeps_the_comparison_and_the_fit(run, folder):
-    command = [*LEARN, "--method", "nca", "--folds", 2]
+    command = [*LEARN, "--method", "nca", "--folds", 2, "--neighbors", 3]
     result = interrupted(run, command, 3, 4)
     assert "in kept and kept.comparison;" in result.stderr
     assert json.loads(read_metadata("kept")["checkpoint"])["iterations"] == 4
@@ -170,6 +170,7 @@ def test_learn_keeps_the_comparison_and_the_fit(run, folder):
 @pytest.mark.usefixtures("few_learners")
 def test_best_keeps_the_comparison(run, folder):
     command = [*LEARN, "--method", "best", "--folds", 2, "--only-if-significant"]
+    command += ["--neighbors", 3]
     interrupted(run, command, 2, 1)
     assert (folder / "kept.comparison").exists()
     seen = Interruption()
@@ -194,7 +195,7 @@ def test_autometric_keeps_the_comparison(run, folder):
 
 def test_report_keeps_the_comparison(run, folder):
     command = ["report", "iris.csv", *LABELS, "--method", "boost", "--folds", 2]
-    command += ["--checkpoint", "kept"]
+    command += ["--checkpoint", "kept", "--neighbors", 3]
     interrupted(run, command, 3, 2)
     assert (folder / "kept").exists()
     seen = Interruption()
