@@ -106,7 +106,7 @@ def socket(tmp_path_factory):
     shutil.rmtree(cluster)
 
 
-@pytest.fixture(params=["duckdb", "pgvector"])
+@pytest.fixture(params=["duckdb", pytest.param("pgvector", marks=pytest.mark.services)])
 def database(request, rows):
     found = Duck() if request.param == "duckdb" else Postgres(request.getfixturevalue("socket"))
     found.fill(rows[:300])
@@ -165,6 +165,7 @@ def test_missing_vectors_stay_missing(database, metric, queries):
     assert sorted(row[0] for row in found) == [0, 1, 2]
 
 
+@pytest.mark.services
 def test_pgvector_indexes_new_rows(socket, rows, queries):
     database = Postgres(socket)
     database.fill(rows[:200])

@@ -202,6 +202,7 @@ def test_links_lead_somewhere(browser, report_file):
     assert page.locator("#usage").evaluate("node => node.getBoundingClientRect().top") < 500
 
 
+@pytest.mark.services
 def test_valid_html(report_file):
     if shutil.which("java") is None:
         pytest.skip("the validator needs Java")
