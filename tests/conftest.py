@@ -26,7 +26,7 @@ settings.load_profile("nearfar")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out slow tests and those of services, unless they are wanted, and what Windows lacks."""
+    """Leave out slow tests and services, unless they are wanted, and what Windows lacks."""
     absent = [] if os.environ.get("NEARFAR_SLOW") else ["slow"]
     absent += [] if os.environ.get("NEARFAR_SERVICES") else ["services"]
     absent += ["posix"] if os.name == "nt" else []
