@@ -11,7 +11,7 @@ from nearfar.ask.objects import read_objects
 from nearfar.ask.session import is_local
 from nearfar.command import app
 from nearfar.frames import TableError
-from nearfar.frames.pictures import picture_path
+from nearfar.frames.table import picture_path
 
 pytest.importorskip("starlette", reason="starlette is not installed")
 

@@ -15,8 +15,8 @@ import pytest
 from pyarrow.feather import write_feather
 
 from nearfar.frames.formats import read_frame
-from nearfar.frames.frames import TableError
 from nearfar.frames.reading import read_rows
+from nearfar.frames.table import TableError
 from table_files import NAMES
 
 
@@ -189,7 +189,7 @@ from datetime import datetime
 from pathlib import Path
 import numpy as np, pandas as pd, polars as pl
 from nearfar import Metric, read_table
-from nearfar.frames.mapping import transform_file
+from nearfar.tables.transform import transform_file
 
 when = [datetime(2024, 1, day) for day in range(1, 9)]
 columns = {"x": [*range(7), None], "word": ["a", "b", None, "c"] * 2, "mixed": [1, "b"] * 4}

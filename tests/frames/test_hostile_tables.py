@@ -19,10 +19,10 @@ import pytest
 from nearfar import Metric
 from nearfar.columns import Columns
 from nearfar.frames import csv as csv_format
-from nearfar.frames import frames as packed_files
-from nearfar.frames.frames import TableError
+from nearfar.frames import table as packed_files
 from nearfar.frames.reader import ColumnChoice
 from nearfar.frames.reading import read_rows
+from nearfar.frames.table import TableError
 
 TEXT = "a,b,label\n1,2,p\n3,5,q\n"
 LEARN = ("--label", "label", "--method", "lda", "--folds", "2", "--out", "m")

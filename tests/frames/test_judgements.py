@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from nearfar.frames.formats import read_frame
-from nearfar.frames.frames import TableError
 from nearfar.frames.judgements import read_pairs, read_queries, read_triplets
 from nearfar.frames.reading import read_rows
+from nearfar.frames.table import TableError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nearfar.frames.labels import read_labels
+from nearfar.frames.judgements import read_labels
 
 
 def classes(labels):

@@ -11,9 +11,10 @@ from pyarrow.feather import write_feather
 from nearfar import GatedMetric, Metric
 from nearfar.frames import arrow as arrow_formats
 from nearfar.frames import csv as csv_format
-from nearfar.frames import mapping, reader
-from nearfar.frames.mapping import transform_file
+from nearfar.frames import reader
 from nearfar.metrics.feature_maps import KernelMap
+from nearfar.tables import transform as mapping
+from nearfar.tables.transform import transform_file
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 ARROW = (".feather", ".arrow")

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from nearfar import Metric
-from nearfar.frames.mapping import transform_file
+from nearfar.tables.transform import transform_file
 source, target = Path(sys.argv[1]), Path(sys.argv[2])
 say = lambda *_: print("on", flush=True)
 rows = transform_file(Metric(np.eye(5, 50)), source, target, progress=say)

@@ -10,7 +10,7 @@ import polars as pl
 
 from nearfar.ask.store import Answered, Store
 from nearfar.frames.formats import read_frame
-from nearfar.frames.frames import TableError
+from nearfar.frames.table import TableError
 
 ANSWERS_ENDING = ".db"
 

@@ -10,11 +10,10 @@ import polars as pl
 
 from nearfar.ask.collection import Objects
 from nearfar.frames.formats import TABLES, column_names, kind_of, read_frame
-from nearfar.frames.frames import TableError
-from nearfar.frames.labels import words
-from nearfar.frames.pictures import PICTURES, picture_path, pictures_named
+from nearfar.frames.judgements import words
 from nearfar.frames.reader import named_columns, require_columns
 from nearfar.frames.reading import read_rows, row_names
+from nearfar.frames.table import PICTURES, TableError, picture_path, pictures_named
 from nearfar.runtime.messages import note, option
 
 # So many columns and letters of them fit on a card of the page.

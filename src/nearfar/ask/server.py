@@ -40,7 +40,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nearfar.ask.collection import Collection
 from nearfar.ask.results import results_page
 from nearfar.ask.store import StoreError, StoreUnavailableError
-from nearfar.frames.pictures import PICTURES
+from nearfar.frames.table import PICTURES
 from nearfar.typing import Json
 
 LARGEST_BODY, LONGEST_ADDRESS = 2048, 256

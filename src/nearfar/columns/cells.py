@@ -14,17 +14,22 @@ object                              anything else
 ==================================  ========================================
 
 Dates as people write them: 2024-12-31, 31.12.2024, 12/31/2024 23:59, 31 Dec 2024, 12/2024.
+
+A `Kind` is fitted to the cells of a column. What it learns (medians, levels) is a few numbers and
+words, which JSON can hold; `Kind.again` learns it again from other rows.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -33,7 +38,7 @@ from numpy.typing import NDArray
 
 from nearfar.numerics.missing import surely_finite
 from nearfar.runtime.messages import quoted
-from nearfar.typing import Array, Matrix, Vector
+from nearfar.typing import Array, Floats, Matrix, Vector
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-"})
 """Text that stands for a missing value, in lower case."""
@@ -287,3 +292,53 @@ def parse_date(text: str, *, month_first: bool = False) -> datetime:
     if half := parts["half"]:
         hour = hour % 12 + (12 if half.lower() == "p" else 0)
     return datetime(year, month, day, hour, minute, second)
+
+
+MISSING = "(missing)"
+"""Stands for missing values in the names of features."""
+
+
+@dataclass(frozen=True)
+class Kind(ABC):
+    """A column, and what becomes of it.
+
+    Attributes
+    ----------
+    name: Name of the column.
+    """
+
+    name: str
+
+    kind: ClassVar[str]
+    """What JSON calls it."""
+    added: ClassVar[tuple[str, ...]] = ()
+    """Fields that files of older versions do not have."""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, name: str, values: Cells) -> Self:
+        """Learn from the cells of a column."""
+
+    @property
+    @abstractmethod
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that the column becomes."""
+
+    @abstractmethod
+    def read(self, values: Cells) -> Array:
+        """Return cells as the scikit-learn transformers take them, one row each."""
+
+    @abstractmethod
+    def apply(self, values: Cells) -> Floats:
+        """Return the features, of shape (n_rows, n_features)."""
+
+    def again(self, values: Cells) -> Self:
+        """Learn from other cells, which are read in the same way."""
+        return type(self).fit(self.name, values)
+
+    def document(self) -> dict[str, object]:
+        """Return the kind for JSON; as older versions wrote it, if they could."""
+        added = {f.name: f.default for f in fields(self) if f.name in self.added}
+        kept = [f.name for f in fields(self) if added.get(f.name, self) != getattr(self, f.name)]
+        values = asdict(self)
+        return {"kind": self.kind, **{name: values[name] for name in kept}}

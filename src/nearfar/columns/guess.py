@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.columns.cells import TRUTH, CellError, Cells, is_missing, is_text, is_truth
-from nearfar.columns.kind import Kind
+from nearfar.columns.cells import TRUTH, CellError, Cells, Kind, is_missing, is_text, is_truth
 from nearfar.columns.measured import Boolean, Date, Number, SeveralNumbers, Vector
 from nearfar.columns.numbers import survey
 from nearfar.columns.words import Category, FreeText, fold, least_frequency

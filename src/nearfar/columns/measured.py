@@ -20,15 +20,16 @@ from sklearn.impute import SimpleImputer
 
 from nearfar.columns.cells import (
     GAP_WORDS,
+    MISSING,
     CellError,
     Cells,
+    Kind,
     dates,
     is_missing,
     is_text,
     numbers,
     truths,
 )
-from nearfar.columns.kind import MISSING, Kind
 from nearfar.columns.numbers import PLAIN, Notation, Survey, survey
 from nearfar.numerics.missing import surely_finite
 from nearfar.typing import Floats

@@ -14,8 +14,7 @@ import numpy as np
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from nearfar.columns.cells import Cells, is_missing, texts
-from nearfar.columns.kind import MISSING, Kind
+from nearfar.columns.cells import MISSING, Cells, Kind, is_missing, texts
 from nearfar.typing import Floats
 
 OTHER = "(other)"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nearfar.frames.frames import TableError
 from nearfar.frames.reading import read_table
-from nearfar.frames.table import Table
+from nearfar.frames.table import Table, TableError
 
 __all__ = ["Table", "TableError", "read_table"]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
-from nearfar.frames.frames import check_growth
+from nearfar.frames.formats import TypedReader, fill
 from nearfar.frames.reader import (
     Batch,
     ColumnChoice,
@@ -26,7 +26,7 @@ from nearfar.frames.reader import (
     batch_rows,
     reading,
 )
-from nearfar.frames.typed import TypedReader, fill
+from nearfar.frames.table import check_growth
 
 # Each column has a buffer, so that small ones bound the memory of wide tables.
 _PARQUET_BUFFER_BYTES = 1 << 16

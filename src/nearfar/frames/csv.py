@@ -16,7 +16,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import polars as pl
 
-from nearfar.frames.frames import NotNumbersError, TableError, unpacked_copy
 from nearfar.frames.reader import (
     Batch,
     ColumnChoice,
@@ -26,6 +25,7 @@ from nearfar.frames.reader import (
     first_line,
     first_row_hint,
 )
+from nearfar.frames.table import NotNumbersError, TableError, unpacked_copy
 from nearfar.runtime.messages import note, quoted
 from nearfar.typing import Matrix
 

@@ -22,8 +22,8 @@ from xml.parsers import expat
 
 import polars as pl
 
-from nearfar.frames.frames import TableError, check_growth
 from nearfar.frames.reader import ColumnChoice, columns_named, first_line
+from nearfar.frames.table import TableError, check_growth
 from nearfar.runtime.messages import quoted
 
 _Cell = bool | float | str | datetime

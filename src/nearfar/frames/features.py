@@ -20,8 +20,7 @@ from nearfar.columns.guess import CONSTANT, IDS, MANY, Number, named_like_id, nu
 from nearfar.columns.leakage import leaking_columns, leaking_numbers
 from nearfar.columns.words import Category
 from nearfar.frames.formats import FORMATS, column_names, kind_of, open_table
-from nearfar.frames.frames import Frame, NotNumbersError, TableError
-from nearfar.frames.labels import rows_with_label
+from nearfar.frames.judgements import rows_with_label
 from nearfar.frames.reader import (
     ColumnChoice,
     Source,
@@ -30,6 +29,7 @@ from nearfar.frames.reader import (
     named_columns,
     require_columns,
 )
+from nearfar.frames.table import Frame, NotNumbersError, TableError
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.messages import counted, note, option
 from nearfar.typing import Array, Floats, Ints

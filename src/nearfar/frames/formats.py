@@ -1,17 +1,21 @@
-"""The list of table formats, and how files are opened by their ending.
+"""The list of table formats, and how files are opened and written by their ending.
 
 Memory is bounded, whatever the size of the file, if a folder for temporary files is given. Only
-.jsonl and .xlsx files are read at once, and Arrow files by record batch.
+.jsonl and .xlsx files are read at once, and Arrow files by record batch. `nearfar.frames.arrow` is
+imported where a file needs it: pyarrow is as large as all of polars.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,22 +23,256 @@ import polars as pl
 from nearfar.columns import Columns
 from nearfar.columns.cells import column_values
 from nearfar.columns.guess import Category, Vector
-from nearfar.frames.arrays import ARRAY_FORMATS
 from nearfar.frames.csv import CSV_FORMATS
-from nearfar.frames.frames import Frame, TableError, no_file
+from nearfar.frames.excel import read_excel
 from nearfar.frames.reader import (
     Batch,
     ColumnChoice,
     Source,
+    TableFormat,
     TableReader,
     TableWriter,
+    batch_rows,
     first_line,
+    listed,
     reading,
     with_arrow_errors,
 )
-from nearfar.frames.typed import ARROW, TYPED_FORMATS, TypedReader, require_pyarrow
+from nearfar.frames.table import Frame, TableError, check_archive, no_file, unpacked_copy
 from nearfar.runtime.atomic_write import always_cleaned_up, atomic_write
-from nearfar.runtime.messages import note
+from nearfar.runtime.messages import note, optional_package
+from nearfar.typing import Array, Floats
+
+
+class TypedReader(TableReader):
+    """A table that has types: numbers, text and others.
+
+    Parameters
+    ----------
+    names: Names of all columns.
+    types: Returns the types of some columns.
+    parts: Some rows at a time, and the number of rows in the whole table.
+    """
+
+    def __init__(
+        self,
+        path: Source,
+        choice: ColumnChoice,
+        names: Sequence[str],
+        types: Callable[[Sequence[str]], pl.Schema],
+        parts: Iterable[tuple[pl.DataFrame, int]] = (),
+    ) -> None:
+        self.path, self._parts = path, parts
+        self.features = choice.features(path, names)
+        self.needed = choice.needed
+        self.wanted = list(dict.fromkeys([*self.features, *choice.others]))
+        self._types = types(self.wanted)
+        self.others = pl.Schema({name: self._types[name] for name in choice.others})
+        single = {self._types[name] for name in self.features} == {pl.Float32()}
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+
+    @classmethod
+    def of_frame(cls, path: Source, choice: ColumnChoice, frame: pl.DataFrame) -> TypedReader:
+        """Read what is in memory."""
+        parts = [(frame, len(frame))]
+        return cls(path, choice, frame.columns, lambda names: frame.select(names).schema, parts)
+
+    def _read_batches(self) -> Iterator[Batch]:
+        self._check_numbers()
+        for table, total in self._parts:
+            yield self._batch(table, total)
+
+    def _batch(self, table: pl.DataFrame, total: int) -> Batch:
+        X = np.empty((len(table), len(self.features)), self.dtype)
+        fill(X, table, self.features)
+        return Batch(X, table.select(self.others.names()), total)
+
+    def _check_numbers(self) -> None:
+        kinds = {name: self._types[name] for name in self.features}
+        text = [name for name, kind in kinds.items() if not (kind.is_numeric() or kind == pl.Null)]
+        if text:
+            raise self.not_numbers(text)
+
+
+def fill(X: Floats, table: pl.DataFrame, names: Sequence[str]) -> None:
+    """Write columns to an array; missing values are nan."""
+    number = pl.Float32 if X.dtype == np.float32 else pl.Float64
+    for place, name in enumerate(names):
+        X[:, place] = table[name].cast(number).to_numpy()
+
+
+@contextmanager
+def open_whole(path: Path, choice: ColumnChoice, _: Path | None) -> Iterator[TypedReader]:
+    """Read JSON lines or the first sheet of an Excel file at once."""
+    excel = path.suffix.lower() == ".xlsx"
+    table = read_excel(path) if excel else pl.read_ndjson(path, infer_schema_length=None)
+    yield TypedReader.of_frame(path, choice, table)
+
+
+ARROW = (".parquet", ".feather", ".arrow")
+"""Endings of files that only pyarrow reads and writes."""
+
+
+def require_pyarrow() -> None:
+    """Raise ImportError that says what to install if pyarrow is missing."""
+    optional_package("pyarrow.parquet", "A Parquet or Arrow file", "nearfar[parquet]")
+
+
+def _with_pyarrow(name: str) -> Callable[..., Any]:
+    """Return a reader or a writer of `nearfar.frames.arrow`, which is imported late."""
+
+    def opened(*arguments: Any, **options: Any) -> Any:
+        require_pyarrow()
+        from nearfar.frames import arrow
+
+        return getattr(arrow, name)(*arguments, **options)
+
+    return opened
+
+
+_ARROW = (_with_pyarrow("open_arrow"), _with_pyarrow("ArrowWriter"))
+TYPED_FORMATS = (
+    TableFormat(
+        ".parquet",
+        _with_pyarrow("ParquetReader"),
+        partial(_with_pyarrow("ArrowWriter"), parquet=True),
+        start=b"PAR1",
+        has_lists=True,
+    ),
+    TableFormat(".feather", *_ARROW, start=b"ARROW1", has_lists=True),
+    TableFormat(".arrow", *_ARROW, has_lists=True),
+    TableFormat(".jsonl", open_whole, start=rb"\s*\{"),
+    TableFormat(".ndjson", open_whole),
+    # An .npz file is a .zip file too.
+    TableFormat(".xlsx", open_whole, start=rb"PK\x03\x04(?!.{0,192}\.npy)"),
+)
+
+
+class ArrayReader(TableReader):
+    """A 2-d array in an .npy file, or the array X of an .npz file, or its only one.
+
+    Parameters
+    ----------
+    _: Arrays need no folder for temporary files.
+    load: Returns the array; by default it is that of an .npy file, mapped to memory.
+    """
+
+    others = pl.Schema()
+
+    def __init__(
+        self,
+        path: Path,
+        choice: ColumnChoice,
+        _: Path | None = None,
+        load: Callable[[], Array] | None = None,
+    ) -> None:
+        self.path = path
+        self._load = load or partial(np.load, path, mmap_mode="r")
+        array = np.asarray(self._load())
+        if array.ndim != 2 or array.dtype.kind not in "fiub":
+            raise TableError(
+                f"{path} must have a 2-d array of numbers; got {array.dtype} {array.shape}."
+            )
+        metric = choice.metric
+        if metric is not None and array.shape[1] != metric.n_features:
+            raise TableError(
+                f"The metric needs {metric.n_features} features, but {path} has "
+                f"{array.shape[1]} columns."
+            )
+        self._shape = array.shape
+        self.dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
+        self.features = tuple(str(number) for number in range(array.shape[1]))
+
+    def _read_batches(self) -> Iterator[Batch]:
+        total, width = self._shape
+        rows = batch_rows(width)
+        for start in range(0, total, rows):
+            # Pages count as memory until their mapping is closed, so that each batch has its own.
+            mapped = self._load()
+            X = np.array(mapped[start : start + rows], dtype=self.dtype, order="C")
+            del mapped
+            yield Batch(X, self.others.to_frame(), total)
+
+
+@contextmanager
+def open_npz(path: Path, choice: ColumnChoice, scratch: Path | None) -> Iterator[ArrayReader]:
+    """Read the array X of an .npz file, or its only one."""
+    names = array_names(path)
+    if "X" not in names and len(names) != 1:
+        raise TableError(f"{path} has no array X; it has {listed(names)}.")
+    name = "X" if "X" in names else names[0]
+    if scratch is None:
+        array = load_array(path, name)
+        yield ArrayReader(path, choice, load=lambda: array)
+        return
+    with (
+        zipfile.ZipFile(path) as archive,
+        archive.open(f"{name}.npy") as packed,
+        unpacked_copy(path, packed, scratch) as copy,
+    ):
+        yield ArrayReader(path, choice, load=partial(np.load, copy, mmap_mode="r"))
+
+
+def load_array(path: Path, name: str | None = None) -> Array:
+    """Read an array of an .npy file, or one of an .npz file; never one that runs code."""
+    if not path.is_file():
+        raise no_file(path)
+    with reading(path), path.open("rb") as file:
+        if name is not None:
+            check_archive(path, f"{name}.npy")
+        content = np.load(file, allow_pickle=False)
+        return np.asarray(content if name is None else content[name])
+
+
+def array_names(path: Path) -> list[str]:
+    """Return the names of the arrays in an .npz file."""
+    with reading(path), zipfile.ZipFile(path) as archive:
+        return [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
+
+
+class ArrayWriter(TableWriter):
+    """Writes an .npy file; its header is written again once the rows are counted."""
+
+    def __init__(self, path: Path, schema: pl.Schema) -> None:
+        (vectors,) = schema.dtypes()
+        assert isinstance(vectors, pl.Array)
+        self._dtype = np.dtype(np.float32 if vectors.inner == pl.Float32 else np.float64)
+        self._width, self._rows = vectors.size, 0
+        self._file = path.open("wb")
+        self._write_header()
+
+    def _write_header(self) -> None:
+        # numpy leaves room for the largest number of rows, so that both headers have one length.
+        np.lib.format.write_array_header_1_0(
+            self._file,
+            {
+                "descr": np.lib.format.dtype_to_descr(self._dtype),
+                "fortran_order": False,
+                "shape": (self._rows, self._width),
+            },
+        )
+
+    def write(self, table: pl.DataFrame) -> None:
+        """Append the lists of the only column."""
+        self._file.write(np.ascontiguousarray(table.to_series().to_numpy()).data)
+        self._rows += len(table)
+
+    def finish(self) -> None:
+        """Write the header with the number of rows."""
+        self._file.seek(0)
+        self._write_header()
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+ARRAY_FORMATS = (
+    TableFormat(".npy", ArrayReader, ArrayWriter, start=rb"\x93NUMPY", is_array=True),
+    TableFormat(".npz", open_npz, start=rb"PK\x03\x04.{0,192}\.npy", is_array=True),
+)
+
 
 FORMATS = {each.ending: each for each in (*CSV_FORMATS, *TYPED_FORMATS, *ARRAY_FORMATS)}
 TABLES = tuple(ending for ending, each in FORMATS.items() if not each.is_array)

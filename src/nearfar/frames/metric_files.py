@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from nearfar.frames.formats import FORMATS, STREAM, check_output, kind_of
-from nearfar.frames.frames import TableError, no_file
+from nearfar.frames.table import TableError, no_file
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.messages import note
 from nearfar.runtime.tensor_file import kind_of_file

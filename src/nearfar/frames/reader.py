@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 
 from nearfar.columns import Columns
-from nearfar.frames.frames import Frame, NotNumbersError, TableError
+from nearfar.frames.table import Frame, NotNumbersError, TableError
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import surely_finite
 from nearfar.runtime.messages import cut, did_you_mean, named, option, quoted

@@ -12,30 +12,31 @@ import numpy as np
 import polars as pl
 
 from nearfar import datasets
-from nearfar.frames.arrays import array_names, load_array
 from nearfar.frames.features import ColumnRules, prepare, warn_of_leakage
 from nearfar.frames.formats import (
     ARRAYS,
     TABLES,
+    array_names,
     column_names,
     kind_of,
+    load_array,
     open_table,
     read_frame,
     stem_of,
     unsupported,
 )
-from nearfar.frames.frames import Frame, NotUniqueError, TableError, no_file
 from nearfar.frames.judgements import (
     check_vectors,
     copies_together,
+    labels_or_nothing,
     people_together,
+    read_labels,
     read_pairs,
     read_triplets,
+    words,
 )
-from nearfar.frames.labels import labels_or_nothing, read_labels, words
-from nearfar.frames.pictures import pictures_named
 from nearfar.frames.reader import ColumnChoice, Source, columns_named, listed, named_columns
-from nearfar.frames.table import Table
+from nearfar.frames.table import Frame, NotUniqueError, Table, TableError, no_file, pictures_named
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import LARGEST_VALUE, refuse_missing
 from nearfar.runtime.messages import collecting_notes, counted, did_you_mean, note, option

@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from nearfar.frames.formats import read_frame
-from nearfar.frames.frames import Frame, TableError
 from nearfar.frames.judgements import SAME, read_truths
 from nearfar.frames.reader import Source, listed, require_columns
 from nearfar.frames.reading import row_names
+from nearfar.frames.table import Frame, TableError
 from nearfar.records import Records
 from nearfar.records.candidates import pair_places
 from nearfar.records.matches import How

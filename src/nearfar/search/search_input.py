@@ -14,20 +14,21 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from nearfar.frames.arrays import array_names, load_array
 from nearfar.frames.formats import (
     ARRAYS,
     FORMATS,
     TABLES,
+    array_names,
     kind_of,
+    load_array,
     read_frame,
     shown_name,
     stem_of,
 )
-from nearfar.frames.frames import TableError, no_file
-from nearfar.frames.labels import words
+from nearfar.frames.judgements import words
 from nearfar.frames.reader import Source, columns_named, listed, reading, require_columns
 from nearfar.frames.reading import as_source, row_names
+from nearfar.frames.table import TableError, no_file
 from nearfar.runtime.messages import note, option
 from nearfar.search.ranking import as_vectors
 from nearfar.search.readers import Unknown, UnknownIdError, beir_files, read_qrels, read_texts

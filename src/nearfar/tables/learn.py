@@ -21,9 +21,8 @@ from nearfar.comparison import Category, Comparison, Method, Verdict
 from nearfar.comparison.time_limit import rows_within
 from nearfar.comparison.verdict_wording import described
 from nearfar.frames.formats import FORMATS, TABLES, kind_of, shown_name
-from nearfar.frames.frames import Frame
 from nearfar.frames.reading import read_table
-from nearfar.frames.table import Table
+from nearfar.frames.table import Frame, Table
 from nearfar.learners.base import MetricLearner
 from nearfar.measures.registry import R2
 from nearfar.metrics.file_format import read_metadata

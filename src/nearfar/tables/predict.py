@@ -21,11 +21,10 @@ from nearfar.frames.formats import (
     read_frame,
     write_frame,
 )
-from nearfar.frames.frames import NotUniqueError, TableError
 from nearfar.frames.metric_files import load_metric, note_same_rows
 from nearfar.frames.reader import named_columns, require_columns
 from nearfar.frames.reading import as_rows, read_labelled, read_other, read_table
-from nearfar.frames.table import Table
+from nearfar.frames.table import NotUniqueError, Table, TableError
 from nearfar.measures.neighbor_votes import DEFAULT_NEIGHBORS, Reliability
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.training_facts import (

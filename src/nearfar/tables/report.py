@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nearfar.comparison import Comparison, Method
 from nearfar.comparison.verdict_wording import described
-from nearfar.frames.arrays import array_names
 from nearfar.frames.features import read_examples
-from nearfar.frames.formats import FORMATS, STREAM, TABLES, kind_of, shown_name
+from nearfar.frames.formats import FORMATS, STREAM, TABLES, array_names, kind_of, shown_name
 from nearfar.frames.table import Table
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.training_facts import note_learned_rows
