@@ -1,4 +1,4 @@
-"""`Table`: rows of features, their supervision and pictures; `Frame`: a DataFrame read as a file is.
+"""`Table`: rows of features, their supervision and pictures; `Frame`: a DataFrame, read as a file.
 
 A `TableError` says what is wrong with a table and what to do, in a sentence. Files that grow more
 than those of real tables are refused before they are in memory or on the disk.
