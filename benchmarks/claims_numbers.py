@@ -34,7 +34,7 @@ import numpy as np
 from nearfar import MLKR, AutoMetric, compare
 from nearfar.comparison import default_methods
 from nearfar.comparison.verdict import smallest_gain
-from nearfar.metrics.search import Gallery
+from nearfar.metrics.gallery import Gallery
 from protocol import Array, commit
 
 RESULTS = Path(__file__).parent / "results" / "claims_numbers.jsonl"

@@ -40,9 +40,9 @@ from nearfar import RCA, BoostMetric, MaxMarginMetric, RandomPairs, RandomTriple
 from nearfar.learners.base import known_learners
 from nearfar.neighbors import kneighbors
 from nearfar.numerics.tiled_edges import TiledEdges
-from nearfar.runtime.dask_executor import DaskExecutor
 from nearfar.runtime.history import Iteration
 from nearfar.runtime.progress import FitInProgress, watching
+from nearfar.runtime.threads import DaskExecutor
 from nearfar.supervision import Chunklets
 from protocol import Array, commit, record
 from protocol import stored as stored_rows

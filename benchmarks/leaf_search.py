@@ -19,7 +19,7 @@ import numpy as np
 from beyond_linear import cells, prepared
 from nearfar import ForestMetric
 from nearfar.measures.neighbor_votes import majority
-from nearfar.metrics.leaf_map import LeafMap
+from nearfar.metrics.feature_maps import LeafMap
 from protocol import Array, arguments, commit, load, record, splits
 from protocol import stored as read
 

@@ -30,7 +30,7 @@ from sklearn.svm import SVC
 
 import nearfar
 from nearfar import Metric
-from nearfar.metrics.threshold_votes import triplet_scores
+from nearfar.metrics.metric import triplet_scores
 from papers.supervision import KINDS, Known
 from papers.task import Array
 

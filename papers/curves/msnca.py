@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from nearfar import NCA, MixtureNCA, SparseNCA, datasets
-from nearfar.plots.fits import eigenvalues
+from nearfar.plots.curves import eigenvalues
 from papers.curves.curve import Curve, Panels, distances, line
 from papers.methods import Neighbors
 from papers.task import Array, Folds, PerClass, Table

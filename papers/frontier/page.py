@@ -218,7 +218,7 @@ def svg() -> str:
     from matplotlib.figure import Figure
 
     from nearfar.plots.canvas import METHOD_PALETTE
-    from nearfar.plots.labels import place_labels
+    from nearfar.plots.scatters import place_labels
 
     found = standing(stored())
     settings: Any = {"svg.hashsalt": "nearfar", "svg.fonttype": "none", "font.size": 9}

@@ -42,8 +42,8 @@ from nearfar.learners.nca import MixtureNCA as MixtureNCA
 from nearfar.learners.nca import SparseNCA as SparseNCA
 from nearfar.learners.pieces import PiecewiseMetric as PiecewiseMetric
 from nearfar.learners.selection.auto import AutoMetric as AutoMetric
-from nearfar.metrics.gated import GatedMetric as GatedMetric
 from nearfar.metrics.metric import Metric as Metric
+from nearfar.metrics.variants import GatedMetric as GatedMetric
 from nearfar.neighbors import MetricNeighborsClassifier as MetricNeighborsClassifier
 from nearfar.neighbors import MetricNeighborsRegressor as MetricNeighborsRegressor
 from nearfar.records import RecordMatcher as RecordMatcher

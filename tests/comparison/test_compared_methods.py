@@ -12,7 +12,7 @@ from nearfar import LDA, MLKR, AutoMetric, BoostMetric, InverseCovariance, compa
 from nearfar.comparison import compared_methods, default_methods
 from nearfar.comparison.compared_methods import DEFAULT_JUDGEMENT_LEARNERS, DEFAULT_LEARNERS
 from nearfar.learners.base import MetricLearner, known_learners
-from nearfar.metrics.search import Gallery
+from nearfar.metrics.gallery import Gallery
 
 QUICK = AutoMetric(candidates=["NCA"])
 USUAL = [name for name in DEFAULT_LEARNERS if name in known_learners()]

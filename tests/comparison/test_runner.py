@@ -25,8 +25,8 @@ from nearfar import LDA, BoostMetric, MixtureNCA, compare
 from nearfar.comparison import scoring
 from nearfar.comparison.compared_methods import UNSCALED
 from nearfar.measures.neighbor_votes import NUMBERS
-from nearfar.metrics import search
-from nearfar.runtime.deadline import OutOfTimeError, deadline
+from nearfar.metrics import gallery as search
+from nearfar.runtime.progress import OutOfTimeError, deadline
 
 SCIKIT_NCA = NeighborhoodComponentsAnalysis(max_iter=5, random_state=0)
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from nearfar.datasets import available, load, openml
+from nearfar.datasets import available, load, loading
 from nearfar.datasets.catalogue import DESCRIPTIONS
 
 REAL = os.environ.get("NEARFAR_DATA", "")
@@ -39,7 +39,7 @@ class FakeOpenML:
 
 
 def fake_table(name, monkeypatch):
-    source = openml.SETS[name]
+    source = loading.SETS[name]
     n, d = source.shape
     spelled = np.array(source.classes, dtype=object)[np.arange(n) % len(source.classes)]
     fake = FakeOpenML(np.arange(n * d, dtype=float).reshape(n, d) % 251, spelled)
@@ -48,13 +48,13 @@ def fake_table(name, monkeypatch):
 
 
 class TestOpenML:
-    @pytest.mark.parametrize("name", sorted(set(openml.SETS) - {"mnist"}))
+    @pytest.mark.parametrize("name", sorted(set(loading.SETS) - {"mnist"}))
     def test_arguments_and_result(self, name, monkeypatch):
         fake = fake_table(name, monkeypatch)
         data: Any = load(name)
         assert fake.calls == [
             {
-                "data_id": openml.SETS[name].data_id,
+                "data_id": loading.SETS[name].data_id,
                 "as_frame": False,
                 "parser": "pandas",
                 "cache": True,
@@ -62,13 +62,13 @@ class TestOpenML:
         ]
         assert data.X.dtype == np.float32
         assert np.array_equal(data.X, fake.bunch.data)
-        assert data.target_names == openml.SETS[name].classes
+        assert data.target_names == loading.SETS[name].classes
         assert [data.target_names[label] for label in data.y] == fake.bunch.target.tolist()
         assert data.feature_names == tuple(fake.bunch.feature_names)
-        assert data.description == f"{DESCRIPTIONS[name]} (OpenML {openml.SETS[name].data_id})"
+        assert data.description == f"{DESCRIPTIONS[name]} (OpenML {loading.SETS[name].data_id})"
 
     def test_data_ids(self):
-        ids = {name: source.data_id for name, source in openml.SETS.items()}
+        ids = {name: source.data_id for name, source in loading.SETS.items()}
         assert ids == {
             "artificial_characters": 1459, "balance_scale": 11, "blood_transfusion": 1464,
             "breast_cancer_wisconsin": 15, "glass": 41, "ionosphere": 59, "letter": 6,
@@ -78,7 +78,7 @@ class TestOpenML:
 
     def test_classes_keep_the_order_of_the_files(self, monkeypatch):
         fake = fake_table("glass", monkeypatch)
-        fake.bunch.target[:] = np.resize(np.sort(np.array(openml.SETS["glass"].classes)), 214)
+        fake.bunch.target[:] = np.resize(np.sort(np.array(loading.SETS["glass"].classes)), 214)
         assert np.asarray(load("glass").y)[:6].tolist() == [0, 1, 3, 5, 4, 2]
 
     def test_rows_with_missing_values_are_dropped_where_the_files_drop_them(self, monkeypatch):
@@ -98,15 +98,15 @@ class TestOpenML:
         assert load("balance_scale").X.dtype == np.float32
 
     def test_agreed_training_part(self, monkeypatch):
-        short = openml.OpenMLTable(554, (7, 2), ("0", "1"), n_train=5)
-        monkeypatch.setattr(openml, "SETS", {"mnist": short})
+        short = loading.OpenMLTable(554, (7, 2), ("0", "1"), n_train=5)
+        monkeypatch.setattr(loading, "SETS", {"mnist": short})
         fake_table("mnist", monkeypatch)
         assert load("mnist").extra["is_train"].tolist() == [True] * 5 + [False] * 2
         assert "is_train" not in load("digits").extra
 
     def test_without_pandas(self, monkeypatch):
         fake = fake_table("sonar", monkeypatch)
-        monkeypatch.setattr(openml, "find_spec", lambda _: None)
+        monkeypatch.setattr(loading, "find_spec", lambda _: None)
         load("sonar")
         assert fake.calls[0]["parser"] == "liac-arff"
 
@@ -150,10 +150,10 @@ class TestOpenML:
             load("vehicle")
 
     @needs_files
-    @pytest.mark.parametrize("name", sorted(openml.SETS))
+    @pytest.mark.parametrize("name", sorted(loading.SETS))
     def test_the_table_agrees_with_the_files(self, name):
         if name not in available(REAL):
             pytest.skip(f"the folder has no {name}.npz")
         data: Any = load(name, folder=REAL)
-        assert data.X.shape == openml.SETS[name].shape
-        assert len(np.unique(data.y)) == len(openml.SETS[name].classes)
+        assert data.X.shape == loading.SETS[name].shape
+        assert len(np.unique(data.y)) == len(loading.SETS[name].classes)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fuzz.inputs import LEARNERS, cases, check_message, imbalanced, learners, problems
 from nearfar import LDA, LFDA, LMNN, NCA, RCA, AutoMetric, BoostMetric, DRMetric
 from nearfar.learners.selection import auto_problem
-from nearfar.metrics.signed_form import SignedForm
+from nearfar.metrics.variants import SignedForm
 
 CPU_SECONDS = 60.0
 BYTES = 200e6

@@ -10,7 +10,7 @@ from nearfar import GatedMetric, Metric
 from nearfar.learners import fitting
 from nearfar.learners.base import known_learners
 from nearfar.learners.row_span import RowSpan
-from nearfar.metrics.wide_metric import WideMetric
+from nearfar.metrics.variants import WideMetric
 
 LEARNERS = [
     name

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import make_classification
 
 from nearfar.learners.base import known_learners
-from nearfar.runtime.deadline import deadline
+from nearfar.runtime.progress import deadline
 
 X, Y = make_classification(
     1010, 24, n_informative=8, n_redundant=4, n_classes=3, class_sep=1.5, random_state=0

@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import measures
 from nearfar.measures.neighbor_votes import majority
-from nearfar.metrics import search
+from nearfar.metrics import gallery as search
 from nearfar.metrics.metric import Metric
 from nearfar.supervision import Triplets
 

@@ -10,8 +10,7 @@ import pytest
 from sklearn.ensemble import ExtraTreesClassifier
 
 from nearfar import Metric, measures
-from nearfar.metrics.feature_maps import PieceMap, SideBySide, moved
-from nearfar.metrics.leaf_map import Forest, LeafMap
+from nearfar.metrics.feature_maps import Forest, LeafMap, PieceMap, SideBySide, moved
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.normal(size=(60, 4))
@@ -96,7 +95,7 @@ class TestLeafMap:
     def test_float32_stays_float32_and_blocks_do_not_matter(self, monkeypatch):
         whole = leaf_map().transform(NEW)
         assert leaf_map().transform(NEW.astype(np.float32)).dtype == np.float32
-        monkeypatch.setattr("nearfar.metrics.leaf_map._BLOCK_ROWS", 7)
+        monkeypatch.setattr("nearfar.metrics.feature_maps._BLOCK_ROWS", 7)
         np.testing.assert_allclose(leaf_map().transform(NEW), whole, rtol=0, atol=1e-6)
 
     def test_a_basis_of_some_rows(self):

@@ -20,7 +20,7 @@ from nearfar.columns.guess import Boolean, Category, Date, Number, Vector
 from nearfar.metrics import file_format
 from nearfar.metrics.feature_maps import KernelMap
 from nearfar.metrics.file_format import read_metadata
-from nearfar.metrics.threshold_votes import Votes
+from nearfar.metrics.metric import Votes
 from nearfar.runtime import atomic_write
 
 OLD_FILES = Path(__file__).parent / "files"

@@ -10,10 +10,10 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from nearfar import GatedMetric, Metric
-from nearfar.metrics import search as module
-from nearfar.metrics.search import MANHATTAN, Distance, Gallery, Pairwise
+from nearfar.metrics import gallery as module
+from nearfar.metrics.gallery import MANHATTAN, Distance, Gallery, Pairwise
 from nearfar.numerics import nearest_rows
-from nearfar.runtime.deadline import OutOfTimeError, deadline
+from nearfar.runtime.progress import OutOfTimeError, deadline
 
 RNG = np.random.default_rng(0)
 X, QUERIES = RNG.standard_normal((60, 4)), RNG.standard_normal((25, 4))

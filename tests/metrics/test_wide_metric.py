@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nearfar import Metric
-from nearfar.metrics.wide_metric import WideMetric
+from nearfar.metrics.variants import WideMetric
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from nearfar import (
     measures,
     read_table,
 )
-from nearfar.metrics.search import MANHATTAN, Distance
+from nearfar.metrics.gallery import MANHATTAN, Distance
 from nearfar.neighbors import MetricNeighbors, kneighbors
 from nearfar.numerics.missing import labelled_rows, refuse_masked, refuse_missing
 

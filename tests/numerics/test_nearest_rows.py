@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from nearfar.numerics import nearest_rows as module
 from nearfar.numerics.nearest_rows import NearestRows
-from nearfar.runtime.deadline import OutOfTimeError, deadline
+from nearfar.runtime.progress import OutOfTimeError, deadline
 from nearfar.runtime.threads import limited_threads
 
 RNG = np.random.default_rng(0)

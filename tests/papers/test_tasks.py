@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics.pairwise import manhattan_distances
 
 from nearfar import Metric
-from nearfar.metrics.signed_form import SignedForm
+from nearfar.metrics.variants import SignedForm
 from papers import results
 from papers.cells import published
 from papers.methods import METHODS, Distance, Neighbors, chi_square, nearest, vote

@@ -22,9 +22,8 @@ from nearfar import (
     open_rows,
 )
 from nearfar.rows import rows as base
-from nearfar.runtime.dask_executor import DaskExecutor
 from nearfar.runtime.progress import watching
-from nearfar.runtime.threads import chosen_executor
+from nearfar.runtime.threads import DaskExecutor, chosen_executor
 
 N, D = 3000, 6
 

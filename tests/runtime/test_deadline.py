@@ -7,9 +7,16 @@ import pytest
 from sklearn.datasets import load_iris
 
 from nearfar import BoostMetric, MixtureNCA
-from nearfar.runtime.deadline import OutOfTimeError, WorkClock, check_time, deadline, early_stop
 from nearfar.runtime.history import Iteration
-from nearfar.runtime.progress import FitInProgress, watched
+from nearfar.runtime.progress import (
+    FitInProgress,
+    OutOfTimeError,
+    WorkClock,
+    check_time,
+    deadline,
+    early_stop,
+    watched,
+)
 from problems import half_of
 
 

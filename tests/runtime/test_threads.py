@@ -13,7 +13,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from nearfar.runtime import threads
-from nearfar.runtime.deadline import OutOfTimeError, check_time, deadline
+from nearfar.runtime.progress import OutOfTimeError, check_time, deadline
 from nearfar.runtime.threads import (
     Threads,
     limited_threads,

@@ -7,7 +7,7 @@ import pytest
 
 from nearfar import NearestTriplets
 from nearfar.numerics import nearest_rows
-from nearfar.supervision.mining import class_neighbors
+from nearfar.supervision.strategies import class_neighbors
 
 
 def by_loops(X, y, n_targets, n_impostors, *, farthest=False):

@@ -21,9 +21,9 @@ from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.classic import LDA, InverseCovariance
 from nearfar.learners.pipelines import Estimator, fit_pipeline, last_step
 from nearfar.learners.scaler import Scaler
+from nearfar.metrics.gallery import MANHATTAN, Distance, Pairwise
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import MANHATTAN, Distance, Pairwise
-from nearfar.metrics.wide_metric import WideMetric
+from nearfar.metrics.variants import WideMetric
 from nearfar.rows.rows import ArrayRows
 from nearfar.runtime.messages import cut
 from nearfar.typing import Floats, Ints

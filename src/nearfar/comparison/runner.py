@@ -34,8 +34,8 @@ from nearfar.numerics.missing import (
     refuse_masked,
     refuse_missing,
 )
-from nearfar.runtime.deadline import Clock
 from nearfar.runtime.parameters import check_parameters, choice, number
+from nearfar.runtime.progress import Clock
 from nearfar.runtime.threads import single_threaded_libraries
 from nearfar.supervision import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
 from nearfar.supervision.supervision import are_numbers, warn_of_integers

@@ -14,8 +14,8 @@ import numpy as np
 
 from nearfar.comparison.classifiers import FittedClassifier
 from nearfar.measures.registry import ERROR, Rankings, Voters, measures_for
+from nearfar.metrics.gallery import Distance, Gallery, Search
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Distance, Gallery, Search
 from nearfar.typing import Floats, Ints, Vector
 
 # Distances computed to classify the test rows of a fold; they bound its time.

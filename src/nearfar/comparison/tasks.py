@@ -51,8 +51,8 @@ from nearfar.learners.scaler import Scaler
 from nearfar.measures.judgements import OverlappingJudgements
 from nearfar.measures.neighbor_votes import NUMBERS, best_number
 from nearfar.measures.registry import HeldOutJudgements, measures_for
+from nearfar.metrics.gallery import Distance, Gallery
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Distance, Gallery
 from nearfar.numerics.missing import LARGEST_VALUE
 from nearfar.runtime.parameters import check_parameters, choice, either, integer
 from nearfar.supervision import Pairs, Supervision, Triplets, kind_of

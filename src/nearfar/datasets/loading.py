@@ -1,20 +1,34 @@
-"""Load datasets by name: generated, from scikit-learn, a folder or OpenML, in this order."""
+"""Load datasets by name: generated, from scikit-learn, a folder or OpenML, in this order.
+
+Datasets in `.npz` files: list those in a folder, and read one without pickle.
+
+Datasets from OpenML, through scikit-learn's `fetch_openml` and its cache.
+
+`SETS` has the id, shape and classes of each dataset. Downloads are compared with it, so that a
+changed upload is an error and never silently another problem.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import string
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sklearn.datasets
 
-from nearfar.datasets import openml
 from nearfar.datasets.catalogue import ALIASES, COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
 from nearfar.datasets.generators import make_circles
-from nearfar.datasets.npz_files import FOLDER_VARIABLE, DatasetFile, dataset_files
 from nearfar.runtime.messages import did_you_mean
+from nearfar.typing import Array
 
 _SKLEARN_LOADERS = {
     "digits": "load_digits",
@@ -35,7 +49,7 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
     name : str
         A bundled set (`circles`, `shoes`, `iris`, `wine`, `digits`, `wdbc` or its alias
         `breast_cancer`), the stem of an `.npz` file in the folder, or a name in
-        `nearfar.datasets.openml.SETS`; the first of these that exists is used. A bundled set takes
+        `nearfar.datasets.loading.SETS`; the first of these that exists is used. A bundled set takes
         precedence over a file, which may differ: the labels of `wdbc` are scikit-learn's (0 is
         malignant). `caltech4_bow_splits.npz` has two datasets, `caltech4_motor_air` and
         `caltech4_face_bg`.
@@ -93,8 +107,8 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
     files = dataset_files(folder)
     if name in files:
         return files[name].read()
-    if name in openml.SETS:
-        return openml.fetch(name)
+    if name in SETS:
+        return _fetch(name)
     raise ValueError(_not_found(name, files))
 
 
@@ -131,6 +145,181 @@ def _not_found(name: str, files: Iterable[str]) -> str:
             f"{name!r} needs the file {owner}.npz; pass its folder, or set {FOLDER_VARIABLE} to "
             f"it. {listing}"
         )
-    known = {*_BUNDLED, *ALIASES, *files, *openml.SETS, *DESCRIPTIONS}
+    known = {*_BUNDLED, *ALIASES, *files, *SETS, *DESCRIPTIONS}
     hint = did_you_mean(name.lower().removesuffix(".npz"), known)
     return f"There is no dataset {name!r}.{hint} {listing}"
+
+
+FOLDER_VARIABLE = "NEARFAR_DATA"
+"""Environment variable that names the default folder."""
+
+_READ_ERRORS = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True)
+class DatasetFile:
+    """A dataset in a file; `prefix` selects its arrays if the file has several datasets."""
+
+    name: str
+    path: Path
+    prefix: str = ""
+
+    def read(self) -> Dataset:
+        """Return the dataset; raise a ValueError that names the file if it is invalid."""
+        try:
+            with self.path.open("rb") as stream:
+                archive = np.load(stream, allow_pickle=False)
+                if not isinstance(archive, np.lib.npyio.NpzFile):
+                    raise ValueError("it contains a single array.")
+                arrays = {key: archive[key] for key in archive.files}
+        except _READ_ERRORS as error:
+            raise ValueError(
+                f"{self.path} cannot be read as an .npz archive of plain (not object) arrays: "
+                f"{error}"
+            ) from error
+        if self.prefix:
+            arrays = _first_split(arrays, self.prefix, self.path)
+        if "X" not in arrays:
+            raise ValueError(f"{self.path} has no array X; it has {', '.join(arrays) or 'none'}.")
+        known = ("X", "y", "target_names", "feature_names", "triplets")
+        fields: dict[str, Any] = {key: arrays.pop(key) for key in known if key in arrays}
+        description = DESCRIPTIONS.get(self.name, f"from {self.path.name}")
+        try:
+            return Dataset(self.name, **fields, extra=arrays, description=description)
+        except ValueError as error:
+            raise ValueError(f"{self.path} is not a dataset: {error}") from error
+
+
+def dataset_files(folder: str | os.PathLike[str] | None) -> dict[str, DatasetFile]:
+    """Return the datasets in a folder by name; none if no folder is given or set."""
+    given = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
+    if not given:
+        return {}
+    root = Path(given).expanduser()
+    if not root.is_dir():
+        origin = "folder" if folder is not None else FOLDER_VARIABLE
+        raise ValueError(f"{origin} is {str(root)!r}, which is not a folder.")
+    found: dict[str, DatasetFile] = {}
+    for path in sorted(root.glob("*.npz")):
+        if path.name.startswith(".") or not path.is_file():
+            continue
+        prefixes = COLLECTIONS.get(path.stem, {path.stem: ""})
+        found |= {name: DatasetFile(name, path, prefix) for name, prefix in prefixes.items()}
+    return found
+
+
+def _first_split(arrays: dict[str, Array], prefix: str, path: Path) -> dict[str, Array]:
+    """Return one dataset of a file with several: X is its first split, `extra` has all of them."""
+    own = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+    missing = {"bow200", "train", "y"} - own.keys()
+    if missing:
+        raise ValueError(f"{path} has no array {prefix}{min(missing)}.")
+    return {**own, "X": own["bow200"][0], "is_train": own["train"][0]}
+
+
+@dataclass(frozen=True)
+class OpenMLTable:
+    """What is expected of a numeric table on OpenML.
+
+    Attributes
+    ----------
+    shape: Shape of X, without the rows that are dropped.
+    classes: Label c is spelled `classes[c]` in the target.
+    drop_missing: Whether to drop rows with missing values.
+    n_train: The first `n_train` rows are the usual training set.
+    """
+
+    data_id: int
+    shape: tuple[int, int]
+    classes: tuple[str, ...]
+    drop_missing: bool = False
+    n_train: int | None = None
+
+
+_DIGITS = tuple(string.digits)
+_ONE_TO_TEN = tuple(str(number) for number in range(1, 11))
+_GLASS = (
+    "build wind float",
+    "build wind non-float",
+    "vehic wind float",
+    "containers",
+    "tableware",
+    "headlamps",
+)
+_SEGMENTS = ("brickface", "cement", "foliage", "grass", "path", "sky", "window")
+
+SETS: Mapping[str, OpenMLTable] = {
+    "artificial_characters": OpenMLTable(1459, (10218, 7), _ONE_TO_TEN),
+    "balance_scale": OpenMLTable(11, (625, 4), ("B", "L", "R")),
+    "blood_transfusion": OpenMLTable(1464, (748, 4), ("1", "2")),
+    "breast_cancer_wisconsin": OpenMLTable(
+        15, (683, 9), ("benign", "malignant"), drop_missing=True
+    ),
+    "glass": OpenMLTable(41, (214, 9), _GLASS),
+    "ionosphere": OpenMLTable(59, (351, 34), ("b", "g")),
+    "letter": OpenMLTable(6, (20000, 16), tuple(string.ascii_uppercase)),
+    "mnist": OpenMLTable(554, (70000, 784), _DIGITS, n_train=60000),
+    "optdigits": OpenMLTable(28, (5620, 64), _DIGITS),
+    "pima_diabetes": OpenMLTable(37, (768, 8), ("tested_negative", "tested_positive")),
+    "segmentation_2310": OpenMLTable(36, (2310, 19), _SEGMENTS),
+    "semeion": OpenMLTable(1501, (1593, 256), _ONE_TO_TEN),
+    "sonar": OpenMLTable(40, (208, 60), ("Mine", "Rock")),
+    "vehicle": OpenMLTable(54, (846, 18), ("bus", "opel", "saab", "van")),
+}
+
+
+def _fetch(name: str) -> Dataset:
+    """Return the dataset `name` of `SETS`, in float32.
+
+    Raises
+    ------
+    ConnectionError
+        If OpenML cannot be reached, or does not return the data.
+    ValueError
+        If the data differ from the entry in `SETS`.
+    """
+    table = SETS[name]
+    try:
+        bunch = sklearn.datasets.fetch_openml(
+            data_id=table.data_id,
+            as_frame=False,
+            parser="pandas" if find_spec("pandas") else "liac-arff",
+            cache=True,
+        )
+    except (OSError, HTTPException, ValueError) as error:
+        raise ConnectionError(
+            f"{name!r} could not be fetched from OpenML (data {table.data_id}): {error}. "
+            f"Connect to the network, or set {FOLDER_VARIABLE} to a folder with {name}.npz."
+        ) from error
+    try:
+        X = np.asarray(bunch.data).astype(np.float32)
+        values, inverse = np.unique(np.asarray(bunch.target).astype(str), return_inverse=True)
+        if set(values.tolist()) != set(table.classes):
+            raise ValueError(f"its classes are {values.tolist()}, not {list(table.classes)}.")
+        codes = [table.classes.index(value) for value in values.tolist()]
+        y = np.array(codes, dtype=np.intp)[inverse]
+        if table.drop_missing:
+            complete = ~np.isnan(X).any(axis=1)
+            X, y = X[complete], y[complete]
+        if X.shape != table.shape:
+            raise ValueError(f"its shape is {X.shape}, not {table.shape}.")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"OpenML's data {table.data_id} is not {name!r}: {error}") from error
+    is_train = None if table.n_train is None else np.arange(len(X)) < table.n_train
+    return Dataset(
+        name,
+        X,
+        y=y,
+        target_names=table.classes,
+        feature_names=tuple(str(feature) for feature in bunch.feature_names),
+        extra={} if is_train is None else {"is_train": is_train},
+        description=f"{DESCRIPTIONS[name]} (OpenML {table.data_id})",
+    )

@@ -62,9 +62,8 @@ from nearfar.numerics.missing import (
     refuse_missing,
 )
 from nearfar.rows import Moments, Points, Rows, as_rows
-from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.history import History, Iteration
-from nearfar.runtime.progress import stage
+from nearfar.runtime.progress import should_stop, stage
 from nearfar.runtime.threads import chosen_executor
 from nearfar.supervision import (
     Copies,

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from nearfar.learners.scaler import Scaler
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.wide_metric import WideMetric
+from nearfar.metrics.variants import WideMetric
 from nearfar.numerics.linear_algebra import axes_of_span, lies_in_span, signed
 from nearfar.typing import Floats, Matrix, Vector
 

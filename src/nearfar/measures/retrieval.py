@@ -35,8 +35,8 @@ from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 from nearfar.measures.neighbor_votes import majority
+from nearfar.metrics.gallery import Gallery, Search
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Gallery, Search
 from nearfar.numerics.missing import refuse_missing
 from nearfar.supervision import Triplets
 from nearfar.typing import Array, Floats, Ints, Vector

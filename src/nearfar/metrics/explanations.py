@@ -38,8 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from nearfar.metrics.feature_maps import KernelMap, PieceMap, side_by_side
-from nearfar.metrics.leaf_map import LeafMap
+from nearfar.metrics.feature_maps import KernelMap, LeafMap, PieceMap, side_by_side
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.messages import bars, fragment, plain
 from nearfar.typing import Array, Matrix, Vector

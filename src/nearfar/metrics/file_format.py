@@ -18,7 +18,7 @@ parameters. In version 4, points are divided by their length before everything e
 "columns" is the JSON of `nearfar.columns.Columns`: what the columns of a table become before that;
 it may have "rows" too. In version 6, L = diag(weights) + U B; it may have "rows" and "columns". In
 version 7, "maps" is a JSON list of what comes before L, side by side: "linear" for the points
-themselves, "leaves" for a forest (`nearfar.metrics.leaf_map`), "pieces" for columns in pieces
+themselves, "leaves" for a forest (`nearfar.metrics.feature_maps`), "pieces" for columns in pieces
 (`nearfar.metrics.feature_maps`), or a kernel as in version 2. All
 other metadata is the caller's; the command line keeps the spreads of the features
 ("feature_spreads"), their shares ("importance"), digests of rows ("learned_from"), a threshold for
@@ -38,16 +38,15 @@ from nearfar.columns import Columns
 from nearfar.metrics.feature_maps import (
     KERNELS,
     FeatureMap,
+    Forest,
     KernelMap,
+    LeafMap,
     PieceMap,
     SideBySide,
     side_by_side,
 )
-from nearfar.metrics.gated import GatedMetric
-from nearfar.metrics.leaf_map import Forest, LeafMap
-from nearfar.metrics.metric import MAX_FILE_BYTES, Metric
-from nearfar.metrics.threshold_votes import Votes
-from nearfar.metrics.wide_metric import WideMetric
+from nearfar.metrics.metric import MAX_FILE_BYTES, Metric, Votes
+from nearfar.metrics.variants import GatedMetric, WideMetric
 from nearfar.runtime.tensor_file import TensorFile, open_tensors, write_tensors
 from nearfar.typing import Array, Json, Matrix
 

@@ -11,6 +11,8 @@ Code that uses a metric does not ask which kind it has: `parts` lists the metric
 and `assign` and `spaces` tell which of them applies to a point.
 
 A metric as a function of two points, for libraries that call one for each pair.
+
+`Votes`: binary weak models, which order triplets but are not a distance.
 """
 
 from __future__ import annotations
@@ -30,10 +32,8 @@ from scipy.spatial.distance import cdist
 from nearfar.columns import Columns
 from nearfar.deploy.formats.sql import SqlMap, sql_map
 from nearfar.deploy.linear_map import LinearMap
-from nearfar.metrics.feature_maps import FeatureMap, SideBySide, side_by_side
-from nearfar.metrics.leaf_map import LeafMap
+from nearfar.metrics.feature_maps import FeatureMap, LeafMap, SideBySide, side_by_side
 from nearfar.metrics.points import check_points, check_rows, unit_length
-from nearfar.metrics.threshold_votes import Votes, triplet_scores
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.linear_algebra import by_spread, determined, product
 from nearfar.runtime.atomic_write import atomic_write
@@ -492,7 +492,7 @@ class Metric:
         >>> card.splitlines()[1:3]
         ['library_name: nearfar', 'license: "mit"']
         """
-        from nearfar.metrics.model_card import model_card
+        from nearfar.metrics.training_facts import model_card
 
         return model_card(self, HUB_FILE, title, license)
 
@@ -652,3 +652,69 @@ def _is_point(x: object, n_features: int) -> TypeGuard[Array]:
 def _of_unit_length(x: Array) -> Vector:
     point = x.astype(np.float64)
     return np.asarray(point / (math.sqrt(float(point @ point)) or 1.0))
+
+
+# Votes that differ by less than this share of all votes are tied.
+_TIE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """Binary weak models: H(x, y) = sum_t alphas_t [(directions_t' (x - y))^2 >= thresholds_t].
+
+    Many pairs have equal votes, and votes do not satisfy the triangle inequality.
+
+    Parameters
+    ----------
+    alphas: shape (n_votes,). Weight of each vote.
+    """
+
+    directions: Matrix
+    alphas: Vector
+    thresholds: Vector
+
+    def __post_init__(self) -> None:
+        n_votes = len(self.alphas)
+        shapes = (self.directions.ndim, len(self.directions), *self.alphas.shape)
+        if shapes != (2, n_votes, n_votes) or self.thresholds.shape != (n_votes,):
+            raise ValueError("Each vote needs one direction, one weight and one threshold.")
+        for array in (self.directions, self.alphas, self.thresholds):
+            if not np.isfinite(array).all():
+                raise ValueError("Votes must be finite.")
+            array.setflags(write=False)
+
+    @classmethod
+    def none(cls, n_features: int) -> Votes:
+        """Return no votes."""
+        return cls(np.empty((0, n_features)), np.empty(0), np.empty(0))
+
+    def mapped(self, rows_of_map: Callable[[Matrix], Matrix]) -> Votes:
+        """Return the same votes for the features that a function of rows of maps leads to."""
+        return Votes(rows_of_map(self.directions), self.alphas, self.thresholds)
+
+    def count(self, X: Floats, i: Ints, j: Ints) -> Vector:
+        """Return H of the row pairs (i, j) of X."""
+        total = np.zeros(len(i))
+        for v, alpha, threshold in zip(self.directions, self.alphas, self.thresholds, strict=True):
+            p = X @ v
+            total += alpha * ((p[i] - p[j]) ** 2 >= threshold)
+        return total
+
+    def margin(self, X: Floats, a: Ints, near: Ints, far: Ints) -> Vector:
+        """Return H(a, far) - H(a, near) for rows of X; exactly 0 for ties."""
+        margin = self.count(X, a, far) - self.count(X, a, near)
+        return np.where(np.abs(margin) > _TIE * np.abs(self.alphas).sum(), margin, 0.0)
+
+
+def triplet_scores(margins: Vector, votes: Vector | None = None) -> Vector:
+    """Return 1 for positive margins, 0 for negative ones and 1/2 for ties.
+
+    Parameters
+    ----------
+    margins: shape (n_triplets,). Squared distance to far minus squared distance to near.
+    votes: shape (n_triplets,). Margins of votes. They decide; `margins` break their ties.
+    """
+    if np.isnan(margins).any():
+        raise ValueError("Distances are not finite: values are missing, infinite or too large.")
+    decisive = margins if votes is None else np.where(votes != 0, votes, margins)
+    return np.where(decisive > 0, 1.0, np.where(decisive < 0, 0.0, 0.5))

@@ -22,10 +22,9 @@ from nearfar.measures.neighbor_votes import (
     chosen_shares,
     class_shares,
 )
-from nearfar.metrics.gated import GatedMetric
+from nearfar.metrics.gallery import Gallery
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Gallery
-from nearfar.metrics.signed_form import as_metric
+from nearfar.metrics.variants import GatedMetric, as_metric
 from nearfar.neighbors.calibration import cross_fitted
 from nearfar.neighbors.prediction import NeighborPredictor, Prediction
 from nearfar.numerics.missing import (

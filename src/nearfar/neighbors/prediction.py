@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar.measures.neighbor_votes import Reliability, class_shares
+from nearfar.metrics.gallery import Gallery
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Gallery
 from nearfar.neighbors.strangeness import Strangeness
 from nearfar.typing import Array, Floats, Ints, Vector
 

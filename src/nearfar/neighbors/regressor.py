@@ -13,8 +13,8 @@ from nearfar.learners.base import MetricLearner
 from nearfar.learners.pipelines import learner_of
 from nearfar.learners.selection.auto import AutoMetric
 from nearfar.measures.neighbor_votes import NUMBERS, best_number
-from nearfar.metrics.search import Gallery
-from nearfar.metrics.signed_form import as_metric
+from nearfar.metrics.gallery import Gallery
+from nearfar.metrics.variants import as_metric
 from nearfar.neighbors.calibration import cross_fitted
 from nearfar.neighbors.prediction import NeighborPredictor, Prediction
 from nearfar.numerics.missing import naming_remedies, refuse_masked, refuse_missing

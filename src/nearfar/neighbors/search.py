@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.columns.cells import is_frame
+from nearfar.metrics.gallery import Gallery, Search
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Gallery, Search
 from nearfar.numerics.missing import naming_remedies, refuse_masked
 from nearfar.rows import as_rows
 from nearfar.runtime.parameters import check_parameters, integer

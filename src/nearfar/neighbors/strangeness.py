@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import oas
 
-from nearfar.metrics.search import Distance, Gallery
+from nearfar.metrics.gallery import Distance, Gallery
 from nearfar.typing import Floats, Ints, Vector
 
 _FOLDS = 5

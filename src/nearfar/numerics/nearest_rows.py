@@ -25,8 +25,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.runtime.deadline import check_time
-from nearfar.runtime.progress import counted
+from nearfar.runtime.progress import check_time, counted
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import OptimizeResult, minimize
 
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.progress import check_time
 from nearfar.typing import Ints, Matrix, Vector
 
 # Newton's method takes about ten; this ends a search that rounding keeps from its tolerance.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearfar.plots.canvas import HOVER_ID
-from nearfar.plots.labels import LABEL_ID
+from nearfar.plots.scatters import LABEL_ID
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,17 @@ in marker as well as in colour.
 `neighbor_lines` and `eigenvalues` return text and numbers, and do not need matplotlib.
 """
 
-from nearfar.plots.curves import curves, det, neighbor_curve, roc
+from nearfar.plots.curves import (
+    accuracy_by_rank,
+    curves,
+    det,
+    eigenvalues,
+    iterations,
+    neighbor_curve,
+    roc,
+    spectra,
+)
 from nearfar.plots.features import column_curve, importances
-from nearfar.plots.fits import accuracy_by_rank, eigenvalues, iterations, spectra
 from nearfar.plots.neighbors import neighbor_lines, neighbor_pictures
 from nearfar.plots.scatters import before_and_after, projections
 

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.columns.numbers import Notation
-from nearfar.metrics.leaf_map import Forest
+from nearfar.metrics.feature_maps import Forest
 from nearfar.records.candidates import N_CANDIDATES
 from nearfar.records.comparisons import Comparisons, Field
 from nearfar.records.labelled import Candidates, LabelledPairs

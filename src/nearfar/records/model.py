@@ -21,7 +21,7 @@ from scipy.special import expit, logit
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from nearfar.metrics.leaf_map import Forest
+from nearfar.metrics.feature_maps import Forest
 from nearfar.typing import Bools, Ints, Matrix, Vector
 
 # Comparisons are not less than -1, so that missing ones are apart from them in trees.

@@ -5,11 +5,17 @@
 `ParquetRows`: rows of Parquet files, read one row group at a time.
 
 From what a user passes as X to `Rows`.
+
+`DaskRows`: rows of a Dask array, computed one block at a time.
+
+The array is a recipe: a worker gets it and computes the blocks that it needs, as it would read them
+from a file. Blocks are not kept. Work runs on the array's client, if there is one.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -18,12 +24,14 @@ from itertools import pairwise
 from mmap import mmap
 from pathlib import Path
 from typing import IO, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.lib import format as npy_format
 
 from nearfar.rows.rows import Rows, check_unchanged, cut, stamp_of
 from nearfar.runtime.messages import optional_package
+from nearfar.runtime.threads import Executor, chosen_executor, current_executor
 from nearfar.typing import Array, Floats, Ints
 
 
@@ -320,7 +328,53 @@ def _opened(X: object, *, small: int) -> Rows | None:
     if isinstance(X, np.memmap):
         return NpyRows.of_memmap(X) if X.nbytes > small else None
     if type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "chunks"):
-        from nearfar.rows.dask_rows import DaskRows
+        from nearfar.rows.files import DaskRows
 
         return DaskRows(X)
     return None
+
+
+_executors: WeakKeyDictionary[Any, Executor] = WeakKeyDictionary()
+
+
+class DaskRows(GroupedRows):
+    """Rows of a Dask array."""
+
+    def __init__(self, array: Any) -> None:
+        if getattr(array, "ndim", 0) != 2 or array.dtype.kind not in "fiub":
+            raise ValueError("X must be a two-dimensional Dask array of numbers.")
+        if np.isnan(array.shape).any():
+            raise ValueError("The Dask array has unknown sizes; call compute_chunk_sizes() first.")
+        # Blocks that are futures can be resolved on their cluster only.
+        future = getattr(sys.modules.get("distributed"), "Future", ())
+        if any(isinstance(value, future) for value in dict(array.dask).values()):
+            raise ValueError(
+                "The Dask array is persisted; pass the array before persist(), so that workers "
+                "can compute blocks again."
+            )
+        self.array = array
+        self.bounds = np.concatenate([[0], np.cumsum(array.chunks[0])]).astype(np.intp)
+        self.shape = (int(array.shape[0]), int(array.shape[1]))
+        self.dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
+
+    @property
+    def executor(self) -> Executor:
+        """The chosen executor, or the default client."""
+        if (chosen := chosen_executor()) is not None:
+            return chosen
+        try:
+            from distributed import Client
+
+            client = Client.current()
+        except (ImportError, ValueError):
+            return current_executor()
+        if client not in _executors:
+            from nearfar.runtime.threads import DaskExecutor
+
+            _executors[client] = DaskExecutor(client)
+        return _executors[client]
+
+    def load(self, group: int) -> Floats:
+        """Compute a block of rows."""
+        block = self.array.blocks[group, :].compute(scheduler="synchronous")
+        return np.asarray(block, dtype=self.dtype)

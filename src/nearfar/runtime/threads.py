@@ -209,6 +209,47 @@ class ThreadExecutor:
         return value
 
 
+# Weights of edges are arguments by design; Dask warns of graphs of more than 10 MB.
+_LARGE_GRAPHS = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
+
+
+class DaskExecutor:
+    """Runs tasks on the workers of a Dask cluster.
+
+    Arguments, and values that are held, are part of the task graph, which the scheduler keeps: what
+    a worker that dies had computed or held is computed again elsewhere.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def map(
+        self, function: Callable[..., T], tasks: Iterable[tuple[object, ...]], *, memory: int = 0
+    ) -> Iterator[T]:
+        """Yield results in order, and release each once it is here."""
+        arguments = [list(values) for values in zip(*tasks, strict=True)]
+        if not arguments:
+            return
+        futures = self._on_cluster(self.client.map, function, *arguments)
+        for number, future in enumerate(futures):
+            yield future.result()
+            futures[number] = None
+
+    def hold(self, value: object) -> Any:
+        """Return a future that a worker holds, and that can be computed again."""
+        return self._on_cluster(self.client.submit, _same, value)
+
+    def _on_cluster(self, start: Callable[..., Any], *given: object) -> Any:
+        import dask
+
+        with dask.config.set(_LARGE_GRAPHS):
+            return start(*given, pure=False)
+
+
+def _same(value: T) -> T:
+    return value
+
+
 _current: ContextVar[Executor | None] = ContextVar("executor", default=None)
 
 
@@ -241,8 +282,6 @@ def executor(client: Any) -> Iterator[Executor]:
     [1, 2]
     """
     if type(client).__module__.partition(".")[0] == "distributed" and hasattr(client, "submit"):
-        from nearfar.runtime.dask_executor import DaskExecutor
-
         client = DaskExecutor(client)
     if not isinstance(client, Executor) or isinstance(client, type):
         raise TypeError(
@@ -253,3 +292,6 @@ def executor(client: Any) -> Iterator[Executor]:
         yield client
     finally:
         _current.reset(token)
+
+
+T = TypeVar("T")

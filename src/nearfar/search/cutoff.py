@@ -39,7 +39,7 @@ from scipy import sparse
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.progress import check_time
 from nearfar.runtime.threads import Threads
 from nearfar.search.relevance import Relevance
 from nearfar.typing import Bools, Floats, Ints, Matrix, Vector

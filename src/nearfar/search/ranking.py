@@ -25,7 +25,7 @@ from nearfar.columns.cells import column_keys, is_frame
 from nearfar.measures.retrieval import average_precision, discounts, ideal_dcg
 from nearfar.metrics.training_facts import row_digests
 from nearfar.numerics.missing import refuse_masked, sparse_error
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.progress import check_time
 from nearfar.runtime.threads import Threads
 from nearfar.search.relevance import Relevance
 from nearfar.typing import Bools, Floats, Ints, Matrix, Vector

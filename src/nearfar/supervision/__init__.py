@@ -2,7 +2,6 @@
 
 from nearfar.supervision.constraints import Chunklets, Constraints, ConstraintsOver, Pairs, Triplets
 from nearfar.supervision.copies import Copies, keep_copies_together
-from nearfar.supervision.kinds import LabelSupervision
 from nearfar.supervision.strategies import (
     AllTriplets,
     FarTargetTriplets,
@@ -14,6 +13,7 @@ from nearfar.supervision.strategies import (
 )
 from nearfar.supervision.supervision import (
     Kind,
+    LabelSupervision,
     Split,
     Supervision,
     check_rows_given,

@@ -25,10 +25,10 @@ from nearfar.measures.neighbor_votes import (
     chosen_shares,
     class_shares,
 )
+from nearfar.metrics.gallery import Gallery
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import Gallery
-from nearfar.metrics.signed_form import as_metric
 from nearfar.metrics.training_facts import Votes, class_digest
+from nearfar.metrics.variants import as_metric
 from nearfar.neighbors.calibration import cross_fitted
 from nearfar.runtime.messages import counted, note, option
 from nearfar.runtime.progress import stage

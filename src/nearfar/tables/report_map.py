@@ -43,7 +43,7 @@ from nearfar.plots.canvas import (
     one_axes,
     short_text,
 )
-from nearfar.plots.labels import place_labels
+from nearfar.plots.scatters import place_labels
 from nearfar.supervision import Pairs, Triplets, kind_of
 from nearfar.tables.report_study import Study, predictions
 from nearfar.typing import Array, Floats, Ints, Matrix

@@ -22,7 +22,7 @@ from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
 from nearfar.measures import LikelihoodRatios, verification, verification_curve
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.signed_form import as_metric
+from nearfar.metrics.variants import as_metric
 from nearfar.numerics.missing import at_rows, labelled_rows, naming_remedies, refuse_masked
 from nearfar.runtime.parameters import check_parameters, choice, instance, number, optional
 from nearfar.supervision import (

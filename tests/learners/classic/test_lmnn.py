@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from nearfar import LMNN, Metric, Pairs, RandomPairs, RandomTriplets, Triplets
 from nearfar.learners.classic import impostors, lmnn
-from nearfar.supervision.mining import class_neighbors
+from nearfar.supervision.strategies import class_neighbors
 from problems import labelled, points_with_a_single, set_bands
 from references import lmnn as reference
 

@@ -31,7 +31,7 @@ from nearfar.learners.problem import (
     prior_factor,
 )
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.signed_form import SignedForm
+from nearfar.metrics.variants import SignedForm
 from nearfar.runtime.history import History
 from nearfar.typing import Matrix, Vector
 

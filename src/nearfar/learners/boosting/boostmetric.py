@@ -64,9 +64,9 @@ from nearfar.losses.loss import bisection_step, newton_step
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
-from nearfar.runtime.deadline import check_time
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, either, instance, number
+from nearfar.runtime.progress import check_time
 from nearfar.supervision import NearestTriplets
 from nearfar.typing import Matrix, Vector
 

@@ -66,9 +66,8 @@ from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, Tr
 from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.problem import FitInput, MetricBuilder
 from nearfar.losses.loss import newton_step
-from nearfar.metrics.metric import Metric
-from nearfar.metrics.signed_form import SignedForm
-from nearfar.metrics.threshold_votes import Votes
+from nearfar.metrics.metric import Metric, Votes
+from nearfar.metrics.variants import SignedForm
 from nearfar.numerics.pair_tiles import largest_squared_distance
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iterations

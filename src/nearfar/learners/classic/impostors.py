@@ -22,9 +22,9 @@ import numpy as np
 from nearfar.losses.loss import HINGE
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.numerics.pair_tiles import Band, Embedded, PairTiles
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.progress import check_time
 from nearfar.supervision import Triplets
-from nearfar.supervision.mining import class_neighbors
+from nearfar.supervision.strategies import class_neighbors
 from nearfar.typing import Floats, Ints, Vector
 
 # How much wider than the margin the search is, in units of the margin.

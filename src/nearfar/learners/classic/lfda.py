@@ -43,8 +43,8 @@ from nearfar.learners.classic.scatter import Groups, discriminants, shrunk, warn
 from nearfar.learners.declaration import MaxRows, learner
 from nearfar.learners.problem import FitInput, Problem
 from nearfar.numerics.nearest_rows import ClassOrder
-from nearfar.runtime.deadline import check_time
 from nearfar.runtime.parameters import ParameterRule, choice, integer
+from nearfar.runtime.progress import check_time
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Matrix, Vector
 

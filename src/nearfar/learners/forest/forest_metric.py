@@ -31,8 +31,7 @@ from nearfar.learners.base import MetricLearner
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem
 from nearfar.learners.selection.held_out import sample
-from nearfar.metrics.feature_maps import moved
-from nearfar.metrics.leaf_map import Forest, LeafMap
+from nearfar.metrics.feature_maps import Forest, LeafMap, moved
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, integer

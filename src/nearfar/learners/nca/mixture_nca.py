@@ -57,8 +57,8 @@ from nearfar.learners.nca.mixture_problem import (
 )
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.learners.problem import FitInput
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.variants import GatedMetric
 from nearfar.numerics.linear_algebra import axes_of_span
 from nearfar.runtime.parameters import ParameterRule, choice, either, integer, number
 from nearfar.typing import Floats, Ints, Matrix, Vector

@@ -22,8 +22,8 @@ from nearfar.learners.nca.soft_neighbors import (
     nonzero_rows,
 )
 from nearfar.learners.problem import MetricBuilder
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.variants import GatedMetric
 from nearfar.numerics.optimizers import Bounds, lbfgs
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.typing import Floats, Ints, Matrix, Vector

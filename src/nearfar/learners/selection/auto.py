@@ -21,9 +21,9 @@ from nearfar.learners.selection.choice import Selection
 from nearfar.learners.selection.expectation import Expected
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
-from nearfar.runtime.deadline import should_stop
 from nearfar.runtime.messages import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import choice, integer, number, optional
+from nearfar.runtime.progress import should_stop
 from nearfar.supervision import Split, Supervision
 from nearfar.typing import Ints
 

@@ -62,8 +62,8 @@ from nearfar.learners.selection.row_curve import EXACT_ROWS
 from nearfar.measures.neighbor_votes import DEFAULT_NEIGHBORS, NUMBERS, best_number
 from nearfar.metrics.feature_maps import moved
 from nearfar.metrics.metric import Metric
-from nearfar.runtime.deadline import OutOfTimeError, WorkClock, deadline, early_stop
 from nearfar.runtime.history import History, Iteration, Iterations
+from nearfar.runtime.progress import OutOfTimeError, WorkClock, deadline, early_stop
 from nearfar.runtime.threads import ThreadExecutor
 from nearfar.supervision import Split, Supervision
 from nearfar.typing import Floats, Ints, Matrix

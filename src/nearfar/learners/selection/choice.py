@@ -25,8 +25,8 @@ from nearfar.learners.selection.held_out import (
     optimal_weights,
     sample,
 )
-from nearfar.metrics.gated import GatedMetric
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.variants import GatedMetric
 from nearfar.numerics.linear_algebra import by_spread
 from nearfar.rows import Points
 from nearfar.typing import Floats, Vector

@@ -27,8 +27,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from nearfar.measures.neighbor_votes import NUMBERS
+from nearfar.metrics.gallery import smallest
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.search import smallest
 from nearfar.numerics.nearest_rows import place_in_run
 from nearfar.rows import Points
 from nearfar.supervision import Pairs, Supervision, Triplets

@@ -27,7 +27,7 @@ import numpy as np
 
 from nearfar.learners.scaler import Scaler
 from nearfar.measures.judgements import misplaced
-from nearfar.metrics.threshold_votes import triplet_scores
+from nearfar.metrics.metric import triplet_scores
 from nearfar.numerics.edges import squared_distances
 from nearfar.rows import Points
 from nearfar.supervision import Supervision

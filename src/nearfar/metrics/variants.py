@@ -4,12 +4,23 @@
 
 The metric of the first point, the query, is used; d(x, y) and d(y, x) may differ. The neighbours
 of a query are searched in the space of its metric, so the search is exact.
+
+`WideMetric`: a metric of many features that differs from a weight for each in few directions.
+
+    L = diag(weights) + U B        U of shape (n_features, rank), B of shape (rank, n_features)
+
+A metric that was learned from a few rows is like that: in the span of the rows it is what was
+learned, and outside features count as in Euclidean distance. Memory and time are linear in the
+number of features, while L has its square of entries.
+
+`SignedForm`: a symmetric matrix with negative eigenvalues, which orders triplets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +28,9 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from nearfar.columns import Columns
-from nearfar.metrics.metric import Metric
+from nearfar.metrics.metric import Metric, Votes, triplet_scores
+from nearfar.metrics.points import check_points, check_rows
+from nearfar.numerics.edges import squared_distances
 from nearfar.typing import Array, Floats, Ints, Matrix, Vector
 
 # Distances held at a time: 32 megabytes.
@@ -224,3 +237,144 @@ class GatedMetric(Metric):
             axes = np.linalg.svd(embedded, full_matrices=False)[2][:n_components]
             out[rows, : len(axes)] = embedded @ axes.T
         return out, self.assign(points)
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False, kw_only=True)
+class WideMetric(Metric):
+    """A metric whose map is a diagonal matrix plus a product of two narrow ones.
+
+    `L`, which has as many rows as features, is computed when it is first used.
+
+    Parameters
+    ----------
+    weights: shape (n_features,). The diagonal.
+    feature_names, votes, unit_rows, columns: As of `Metric`.
+    """
+
+    weights: Vector
+    U: Matrix
+    B: Matrix
+
+    def __init__(
+        self,
+        weights: ArrayLike,
+        U: ArrayLike,
+        B: ArrayLike,
+        *,
+        feature_names: Sequence[str] | None = None,
+        votes: Votes | None = None,
+        unit_rows: bool = False,
+        columns: Columns | None = None,
+    ) -> None:
+        arrays = [np.array(array, dtype=np.float64, order="C") for array in (weights, U, B)]
+        diagonal, left, right = arrays
+        rank = left.shape[-1]
+        if left.shape != (*diagonal.shape, rank) or right.shape != (rank, *diagonal.shape):
+            shapes = ", ".join(str(array.shape) for array in arrays)
+            raise ValueError(
+                "A wide metric's arrays must have shapes (n_features,), (n_features, rank) and "
+                f"(rank, n_features); got {shapes}."
+            )
+        # The checks of names, votes and columns are those of any metric of these features.
+        checked = Metric(diagonal[None], feature_names, votes, None, unit_rows, columns)
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise ValueError("A metric's L must be finite.")
+        for array in arrays:
+            array.setflags(write=False)
+        vars(self).update(vars(checked))
+        del vars(self)["L"]
+        vars(self).update(weights=diagonal, U=left, B=right)
+
+    @cached_property  # type: ignore[misc]
+    def L(self) -> Matrix:  # noqa: N802
+        """The map, of shape (n_features, n_features)."""
+        L = self.U @ self.B
+        L[np.diag_indices_from(L)] += self.weights
+        L.setflags(write=False)
+        return L
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "L"}
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all distances are zero."""
+        few = np.count_nonzero(self.weights) <= len(self.B)
+        return bool(few and super().is_zero)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of the points."""
+        return len(self.weights)
+
+    @property
+    def n_components(self) -> int:
+        """Number of coordinates after the map: as many as features."""
+        return len(self.weights)
+
+    def _with(self, **changes: Any) -> Metric:
+        names = ("feature_names", "votes", "unit_rows", "columns")
+        kept = {name: getattr(self, name) for name in names}
+        return WideMetric(self.weights, self.U, self.B, **(kept | changes))
+
+    def mapped(self, points: Floats) -> Floats:
+        """Apply the linear map to rows of its input, without checks."""
+        dtype = points.dtype
+        along = points @ self.B.T.astype(dtype, copy=False)
+        return along @ self.U.T.astype(dtype, copy=False) + points * self.weights.astype(dtype)
+
+
+_ONLY_METRICS_HAVE = frozenset(
+    {"L", "parts", "spaces", "transform", "distances", "pair_distances", "save", "n_components"}
+    | {"get_metric"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SignedForm:
+    """A form H(x, y) = (x - y)' M (x - y) that may be negative.
+
+    MetricBoost learns one with ``variant="paper"``. It orders triplets, but it is not a distance
+    and has no linear map.
+
+    Parameters
+    ----------
+    matrix: shape (n_features, n_features). M, symmetric.
+    votes: Binary weak models, which order triplets in place of H.
+    """
+
+    matrix: Matrix
+    feature_names: tuple[str, ...] | None = None
+    votes: Votes | None = None
+
+    def prefers(self, X: ArrayLike, triplets: object) -> Vector:
+        """Return 1 for each triplet with H(anchor, near) < H(anchor, far), 0 for >, 1/2 for =."""
+        points = check_points(X, len(self.matrix), self.feature_names)
+        a, near, far = check_rows(triplets, 3, len(points))
+        values, vectors = np.linalg.eigh(self.matrix)
+        P = points @ (np.sqrt(np.abs(values)) * vectors)
+        positive, negative = P[:, values > 0], P[:, values < 0]
+
+        def form(i: Ints, j: Ints) -> Vector:
+            return squared_distances(positive, i, j) - squared_distances(negative, i, j)
+
+        votes = None if self.votes is None else self.votes.margin(points, a, near, far)
+        return triplet_scores(form(a, far) - form(a, near), votes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _ONLY_METRICS_HAVE:
+            raise AttributeError(
+                f'A form learned with variant="paper" is not a metric and has no {name!r}; '
+                "it can only order triplets."
+            )
+        raise AttributeError(name)
+
+
+def as_metric(learned: object) -> Metric:
+    """Return what a learner learned, or raise ValueError if it is not a metric."""
+    if isinstance(learned, Metric):
+        return learned
+    raise ValueError(
+        'The learner\'s variant="paper" learns a form that is not a metric and can only order '
+        'triplets; use variant="default".'
+    )

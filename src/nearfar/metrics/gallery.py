@@ -26,11 +26,10 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from nearfar.columns.cells import is_frame
-from nearfar.metrics.metric import Metric
+from nearfar.metrics.metric import Metric, triplet_scores
 from nearfar.metrics.points import check_rows
-from nearfar.metrics.threshold_votes import triplet_scores
 from nearfar.numerics.nearest_rows import NearestRows
-from nearfar.runtime.deadline import check_time
+from nearfar.runtime.progress import check_time
 from nearfar.typing import Array, Floats, Ints, Vector
 
 # Distances or neighbours held at a time.
