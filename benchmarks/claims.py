@@ -34,8 +34,8 @@ import numpy as np
 import nearfar
 from nearfar import NCA, RCA, AutoMetric, DRMetric, PairVerifier, compare
 from nearfar.comparison import default_methods
-from nearfar.comparison.scoring import Scores, score_distance
-from nearfar.comparison.verdict import smallest_gain
+from nearfar.comparison.tasks import Scores, score_distance
+from nearfar.evidence.gain import smallest_gain
 from nearfar.learners.scaler import Scaler
 from nearfar.measures import knn_error
 from nearfar.verification import TargetNotCertifiedError

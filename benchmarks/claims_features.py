@@ -37,7 +37,7 @@ import nearfar
 from claims import Random, Row, rounded, share
 from nearfar import RCA, Pairs, PairVerifier, compare
 from nearfar.comparison import default_methods
-from nearfar.comparison.scoring import score_distance
+from nearfar.comparison.tasks import score_distance
 from nearfar.learners.scaler import Scaler
 from nearfar.verification import TargetNotCertifiedError
 from protocol import Array, commit

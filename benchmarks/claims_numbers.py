@@ -33,7 +33,7 @@ import numpy as np
 
 from nearfar import MLKR, AutoMetric, compare
 from nearfar.comparison import default_methods
-from nearfar.comparison.verdict import smallest_gain
+from nearfar.evidence.gain import smallest_gain
 from nearfar.metrics.gallery import Gallery
 from protocol import Array, commit
 

@@ -32,7 +32,7 @@ import numpy as np
 import nearfar
 from cranfield import clinc, cranfield
 from nearfar import Relevance, RetrievalAdapter, compare_retrieval
-from nearfar.comparison.verdict import smallest_gain
+from nearfar.evidence.gain import smallest_gain
 from nearfar.metrics.points import unit_length
 from nearfar.search import JudgedRanking, search
 from protocol import Array, commit

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from nearfar import NCA, BoostMetric, compare
-from nearfar.comparison.verdict import CLEAR
+from nearfar.evidence.verdict import CLEAR
 from protocol import commit, record
 from protocol import stored as stored_rows
 

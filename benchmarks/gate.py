@@ -29,8 +29,8 @@ import numpy as np
 
 from claims_search import Source, collections, ndcg
 from nearfar import LDA, Metric, Pairs, Relevance, RetrievalAdapter
-from nearfar.comparison.scoring import score_distance
-from nearfar.comparison.verdict import smallest_gain
+from nearfar.comparison.tasks import score_distance
+from nearfar.evidence.gain import smallest_gain
 from nearfar.measures.registry import PAIR_AUC, HeldOutJudgements
 from nearfar.metrics.training_facts import save_learned
 from nearfar.search.gate import gate

@@ -11,8 +11,9 @@ import pytest
 
 from nearfar import MLKR, AutoMetric, BoostMetric, Metric, Triplets
 from nearfar.comparison import default_methods
-from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
-from nearfar.comparison.goal_comparison import GoalComparison
+from nearfar.comparison.goals import GoalComparison
+from nearfar.comparison.methods import baseline_metrics
+from nearfar.evidence.verdict import COSINE, STANDARDISED, UNSCALED
 from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.tables.methods import AUTO, LEARNERS
 

@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import RandomTriplets, compare
-from nearfar.comparison import classifiers
-from nearfar.comparison.classifiers import BOOSTING, LOGISTIC, reference_classifiers
+from nearfar.comparison import methods as classifiers
+from nearfar.comparison.methods import BOOSTING, LOGISTIC, reference_classifiers
 from nearfar.comparison.table import NO_METRIC
 
 X, Y = load_wine(return_X_y=True)

@@ -9,8 +9,9 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfar
 from nearfar import LDA, MLKR, AutoMetric, BoostMetric, InverseCovariance, compare
-from nearfar.comparison import compared_methods, default_methods
-from nearfar.comparison.compared_methods import DEFAULT_JUDGEMENT_LEARNERS, DEFAULT_LEARNERS
+from nearfar.comparison import default_methods
+from nearfar.comparison import methods as compared_methods
+from nearfar.comparison.methods import DEFAULT_JUDGEMENT_LEARNERS, DEFAULT_LEARNERS
 from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.metrics.gallery import Gallery
 

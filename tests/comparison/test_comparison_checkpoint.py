@@ -14,8 +14,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from comparison.helpers import FakeClock, Fixed, Timed
 from nearfar import Metric, compare
-from nearfar.comparison import comparison_checkpoint, runner
-from nearfar.comparison.comparison_checkpoint import ComparisonCheckpoint
+from nearfar.comparison import checkpoint as comparison_checkpoint
+from nearfar.comparison import runner
+from nearfar.comparison.checkpoint import ComparisonCheckpoint
 
 X, Y = load_iris(return_X_y=True)
 N_FITS = 3 * 11

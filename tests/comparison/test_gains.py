@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from nearfar.comparison import verdict as gains
-from nearfar.comparison.verdict import expected_gains, observe_rows, smallest_gain
+from nearfar.evidence import gain as gains
+from nearfar.evidence.gain import expected_gains, observe_rows, smallest_gain
 from nearfar.measures.registry import measure_of
 
 GOALS = ["classification", "ranking"]

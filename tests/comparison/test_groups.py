@@ -9,9 +9,8 @@ import pytest
 
 from nearfar import RCA, Pairs, RandomPairs, RandomTriplets, Triplets, compare
 from nearfar.comparison import Category
-from nearfar.comparison.splits import class_folds, judgement_folds, row_folds
-from nearfar.evidence.intervals import mean_interval
-from nearfar.measures.judgements import OverlappingJudgements
+from nearfar.comparison.tasks import class_folds, judgement_folds, row_folds
+from nearfar.evidence.intervals import OverlappingJudgements, mean_interval
 from problems import noisy_copies
 
 X, Y, GROUPS = noisy_copies()

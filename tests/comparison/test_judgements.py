@@ -13,9 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from comparison.helpers import FakeClock, Fixed
 from nearfar import LSML, RCA, Chunklets, Metric, Pairs, RandomPairs, Triplets, compare
 from nearfar.comparison import Category
-from nearfar.comparison.splits import judgement_folds
+from nearfar.comparison.tasks import judgement_folds
+from nearfar.evidence.intervals import judgement_shares
 from nearfar.learners.scaler import Scaler
-from nearfar.measures.judgements import judgement_shares, misplaced
+from nearfar.measures.judgements import misplaced
 
 X, Y = load_wine(return_X_y=True)
 Z = Scaler.fit(X, "standard").transform(X)

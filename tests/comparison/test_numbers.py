@@ -8,9 +8,9 @@ from sklearn.datasets import make_friedman1
 from sklearn.neighbors import KNeighborsRegressor
 
 from nearfar import MLKR, compare
-from nearfar.comparison.classifiers import BOOSTING, RIDGE
-from nearfar.comparison.compared_methods import STANDARDISED, UNSCALED, default_methods
-from nearfar.comparison.splits import row_folds
+from nearfar.comparison.methods import BOOSTING, RIDGE, default_methods
+from nearfar.comparison.tasks import row_folds
+from nearfar.evidence.verdict import STANDARDISED, UNSCALED
 
 X, Y = make_friedman1(200, n_features=7, noise=0.5, random_state=0)
 FOLDS = row_folds(np.argsort(np.argsort(Y)) * 2 // 200, 5, None, 0)

@@ -22,8 +22,8 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 import nearfar
 from comparison.helpers import Failing, FakeClock
 from nearfar import LDA, BoostMetric, MixtureNCA, compare
-from nearfar.comparison import scoring
-from nearfar.comparison.compared_methods import UNSCALED
+from nearfar.comparison import tasks as scoring
+from nearfar.evidence.verdict import UNSCALED
 from nearfar.measures.neighbor_votes import NUMBERS
 from nearfar.metrics import gallery as search
 from nearfar.runtime.progress import OutOfTimeError, deadline

@@ -7,8 +7,9 @@ import pytest
 
 from comparison.helpers import Fixed
 from nearfar import Metric, measures
-from nearfar.comparison import default_methods, scoring
-from nearfar.comparison.scoring import score_distance
+from nearfar.comparison import default_methods
+from nearfar.comparison import tasks as scoring
+from nearfar.comparison.tasks import score_distance
 
 EUCLIDEAN = Metric.identity(2)
 

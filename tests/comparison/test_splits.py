@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearfar.comparison.splits import folds_within, row_folds, stratified_order
+from nearfar.comparison.tasks import folds_within, row_folds, stratified_order
 
 
 @given(st.lists(st.integers(2, 60), min_size=2, max_size=6), st.integers(0, 99), st.data())

@@ -8,7 +8,7 @@ import pytest
 
 from comparison.helpers import Fixed
 from nearfar.comparison import Comparison, MethodResult, default_methods
-from nearfar.comparison.compared_methods import STANDARDISED, UNSCALED
+from nearfar.evidence.verdict import STANDARDISED, UNSCALED
 
 
 def comparison(n_neighbors=3, **notes):

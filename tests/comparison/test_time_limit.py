@@ -5,7 +5,7 @@ import pytest
 
 from comparison.helpers import FakeClock, Timed
 from nearfar import compare
-from nearfar.comparison.time_limit import affordable_rows, rows_within
+from nearfar.comparison.runner import affordable_rows, rows_within
 
 
 @pytest.mark.parametrize(("power", "expected"), [(1.0, 12_307), (2.0, 1_921)])

@@ -10,8 +10,7 @@ from sklearn.datasets import load_digits
 
 from nearfar import RCA, AutoMetric, BoostMetric, Metric, RandomPairs, compare
 from nearfar.comparison import default_methods
-from nearfar.comparison.scoring import score_distance
-from nearfar.comparison.splits import class_folds
+from nearfar.comparison.tasks import class_folds, score_distance
 from nearfar.measures import leave_one_out_error, map_at_r
 
 RNG = np.random.RandomState(0)

@@ -7,8 +7,10 @@ import json
 import pytest
 
 from nearfar.comparison import Category
-from nearfar.comparison.verdict import Gain, Verdict, categorise
-from nearfar.comparison.verdict_wording import (
+from nearfar.evidence.gain import Gain
+from nearfar.evidence.verdict import (
+    Verdict,
+    categorise,
     reported_search,
     reported_sentence,
     search_headline,

@@ -23,7 +23,7 @@ def load() -> None:
     for group in nearfar.cli.COMMANDS.values():
         for where, _ in group.values():
             import_module(f"nearfar.{where.partition(':')[0]}")
-    for name in ("nearfar.page.page", "nearfar.search", "nearfar.comparison.classifiers"):
+    for name in ("nearfar.page.page", "nearfar.search", "nearfar.comparison.methods"):
         import_module(name)
     import_module("matplotlib.pyplot")
     # Every iteration is kept, not one in five seconds.

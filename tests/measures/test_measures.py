@@ -61,7 +61,7 @@ def study():
 def test_a_measure_that_is_registered_is_in_table_verdict_and_report(toy):
     found = study()
     comparison = found.comparison
-    assert str(comparison).splitlines()[1].split()[-3:] == ["MRR", "fit", "s"]
+    assert str(comparison).splitlines()[1].split()[-4:] == ["MRR", "k", "fit", "s"]
     assert "For finding one row, " in comparison.verdict
     document = json.loads(json.dumps(comparison.to_dict()))
     assert document["first hits"]["headline"] == comparison.by_goal("first hits").verdict.headline

@@ -5,9 +5,8 @@ import pytest
 from scipy.stats import binomtest
 
 from nearfar import Metric, Pairs, Triplets
-from nearfar.comparison.verdict import observe_judgements
-from nearfar.evidence.intervals import mean_interval
-from nearfar.measures.judgements import OverlappingJudgements
+from nearfar.evidence.gain import observe_judgements
+from nearfar.evidence.intervals import OverlappingJudgements, mean_interval
 from nearfar.measures.registry import PAIR_AUC, HeldOutJudgements
 
 ONE, OTHER = Metric(np.eye(4)[:2]), Metric(np.eye(4)[2:])

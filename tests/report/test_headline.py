@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, Metric, Triplets, compare, measures
 from nearfar.comparison import Category, Comparison, MethodResult, default_methods
-from nearfar.comparison.goal_comparison import compare_losses
+from nearfar.comparison.goals import compare_losses
 from nearfar.metrics.training_facts import save_learned
 from nearfar.page.page import render
 from nearfar.tables.report_headline import headlines, reason

@@ -11,11 +11,11 @@ from scipy.stats import binom, norm
 from scipy.stats import t as student
 
 from nearfar import Relevance, RetrievalAdapter
+from nearfar.evidence.certify import clopper_pearson
 from nearfar.search.adapter_use import set_aside
 from nearfar.search.cutoff import AnswerEvidence, choose_cutoff, search_target
 from nearfar.search.ranking import vector_digests
 from nearfar.verification import TargetNotCertifiedError
-from nearfar.verification.certified_thresholds import clopper_pearson
 from search.problems import topic_search
 
 N_DOCUMENTS = 40

@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 
 from nearfar import Relevance, RetrievalAdapter, compare_retrieval
 from nearfar.comparison import Category
-from nearfar.comparison.verdict import expected_gains, observe_rows
+from nearfar.evidence.gain import expected_gains, observe_rows
 from nearfar.measures.registry import NDCG
 from nearfar.metrics.points import unit_length
 from nearfar.runtime.messages import collecting_notes

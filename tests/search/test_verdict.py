@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nearfar.comparison import Category
-from nearfar.comparison.verdict import Gain
-from nearfar.comparison.verdict_wording import search_headline
+from nearfar.evidence.gain import Gain
+from nearfar.evidence.verdict import search_headline
 from nearfar.search import SearchComparison, SearchResult
 from nearfar.search.ranking import Ranking
 from nearfar.typing import Vector

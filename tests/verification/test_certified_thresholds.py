@@ -10,6 +10,7 @@ from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
 from nearfar import Metric, Pairs
+from nearfar.evidence.certify import Rates, clopper_pearson
 from nearfar.verification import (
     Bound,
     Costs,
@@ -20,8 +21,6 @@ from nearfar.verification import (
     choose_threshold,
     parse_target,
 )
-from nearfar.verification.certified_thresholds import clopper_pearson
-from nearfar.verification.evidence import Rates
 from verification.populations import all_pairs, evidence_of, population
 
 EVIDENCE = evidence_of(*population(80, 4, np.random.default_rng(0)))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nearfar import Pairs
+from nearfar.evidence.certify import jackknife_variance
 from nearfar.verification import PairEvidence, joined_classes
-from nearfar.verification.certified_thresholds import jackknife_variance
 from verification.populations import evidence_of, population
 
 

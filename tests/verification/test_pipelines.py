@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from nearfar import RCA, InverseCovariance, MaxMarginMetric, PairVerifier, RandomPairs
 from nearfar.learners.pipelines import fit_pipeline, learner_of
 from nearfar.supervision.copies import comparable_rows, find_copies
-from nearfar.verification.calibration_split import all_pairs, split_labels
+from nearfar.verification.splits import all_pairs, split_labels
 from verification.populations import all_pairs as every_pair
 from verification.populations import population
 

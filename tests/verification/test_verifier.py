@@ -25,7 +25,7 @@ from nearfar import (
 )
 from nearfar.supervision import Chunklets
 from nearfar.verification import TargetNotCertifiedError
-from nearfar.verification.calibration_split import split_labels, split_pairs
+from nearfar.verification.splits import split_labels, split_pairs
 from verification.populations import all_pairs, population
 
 X, Y = load_wine(return_X_y=True)

@@ -9,7 +9,8 @@ import pytest
 
 import nearfar
 from nearfar import AutoMetric
-from nearfar.comparison import MethodResult, compared_methods, default_methods
+from nearfar.comparison import MethodResult, default_methods
+from nearfar.comparison import methods as compared_methods
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
 from nearfar.runtime.messages import collecting_notes

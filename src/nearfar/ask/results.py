@@ -13,7 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from nearfar.ask.chooser import Chooser
 from nearfar.ask.collection import Collection
 from nearfar.ask.progress import LATELY, Person, Progress, learning_curve, measure, people
-from nearfar.comparison.compared_methods import STANDARDISED, baseline_metrics
+from nearfar.comparison.methods import baseline_metrics
+from nearfar.evidence.verdict import STANDARDISED
 from nearfar.learners.boosting import BoostMetric
 from nearfar.learners.classic import ITML
 from nearfar.metrics.metric import Metric

@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nearfar.comparison.goal_comparison import GoalComparison, MethodResult
-from nearfar.comparison.scoring import known_mean
-from nearfar.comparison.verdict_wording import (
+from nearfar.comparison.goals import GoalComparison, MethodResult
+from nearfar.evidence.intervals import OverlappingJudgements, known_mean
+from nearfar.evidence.verdict import (
     described,
     hardly_found_text,
     sampled_text,
     use_in_words,
 )
-from nearfar.measures.judgements import LargestClass, OverlappingJudgements, hardly_found
+from nearfar.measures.judgements import LargestClass, hardly_found
 from nearfar.measures.registry import (
     BALANCED_ERROR,
     ERROR,
@@ -150,7 +150,7 @@ class Comparison(ResultsTable[MethodResult]):
     ----------
     results : list of MethodResult
     classifiers : list of MethodResult
-        Reference classifiers, which are no distances (`comparison.classifiers`).
+        Reference classifiers, which are no distances (`comparison.methods`).
     largest_class : LargestClass or None
         The largest class, and the errors of always naming it.
     left_out : list of MethodResult

@@ -1,4 +1,17 @@
-"""What methods learn from, and what they are scored on: labels, numbers, triplets or pairs.
+"""Training and test rows: the folds, and samples of them where time is short.
+
+Judgements are split in the same way as rows: in what follows, a row may be a triplet or a pair.
+Rows of one group are never on both sides of a fold, and nor are judgements of them. All methods use
+the same folds.
+
+Scores of a distance on a fold: test rows are queries, training rows the gallery.
+
+The measures are those of `nearfar.measures.registry`. Rows of classes that were not learned from
+have no training rows to find: they are queries among each other.
+
+For large folds a random sample of the test rows is classified, and a smaller one is ranked.
+
+What methods learn from, and what they are scored on: labels, numbers, triplets or pairs.
 
 rows        a method learns from the training rows of a fold; test rows are classified and
             ranked by the training rows (`scoring`), or their numbers are predicted
@@ -18,45 +31,327 @@ If rows are in groups, a group is learned from or tested on, and never both.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, check_array
+from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, check_cv
+from sklearn.utils import _safe_indexing, check_array, check_random_state
 
-from nearfar.comparison.classifiers import FittedClassifier
-from nearfar.comparison.compared_methods import Method
-from nearfar.comparison.scoring import (
-    Scores,
-    classified_rows,
-    score_classifier,
-    score_distance,
-    score_numbers,
-)
-from nearfar.comparison.splits import (
-    Folds,
-    class_folds,
-    judgement_folds,
-    judgement_groups,
-    kinds_of,
-    row_folds,
-)
+from nearfar.comparison.methods import FittedClassifier, Method
+from nearfar.evidence.intervals import OverlappingJudgements, known_mean
+from nearfar.evidence.splits import group_splitter
 from nearfar.learners.pipelines import Estimator
 from nearfar.learners.scaler import Scaler
-from nearfar.measures.judgements import OverlappingJudgements
 from nearfar.measures.neighbor_votes import NUMBERS, best_number
-from nearfar.measures.registry import HeldOutJudgements, measures_for
-from nearfar.metrics.gallery import Distance, Gallery
+from nearfar.measures.registry import ERROR, HeldOutJudgements, Rankings, Voters, measures_for
+from nearfar.metrics.gallery import Distance, Gallery, Search
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import LARGEST_VALUE
 from nearfar.runtime.parameters import check_parameters, choice, either, integer
 from nearfar.supervision import Pairs, Supervision, Triplets, kind_of
 from nearfar.typing import Array, Floats, Ints, Vector
+
+Folds = list[tuple[Ints, Ints]]
+
+
+def folds_within(folds: Folds, rows: Ints, n: int) -> Folds:
+    """Return the folds of some of n rows; those that are left with nothing to test are dropped."""
+    kept = np.zeros(n, dtype=bool)
+    kept[rows] = True
+    few = [(train[kept[train]], test[kept[test]]) for train, test in folds]
+    return [(train, test) for train, test in few if len(train) and len(test)]
+
+
+def stratified_order(y: Ints, random: np.random.Generator) -> Ints:
+    """Order rows so that the first n of them are a stratified sample, for every n.
+
+    The order begins with two rows of each class.
+    """
+    shuffled = random.permutation(len(y))
+    grouped = shuffled[np.argsort(y[shuffled], kind="stable")]
+    sizes = np.bincount(y)
+    position = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    offsets = random.uniform(size=len(sizes))
+    share = (position + np.repeat(offsets, sizes)) / np.repeat(np.maximum(sizes, 1), sizes)
+    share[position < 2] = -1.0
+    return grouped[np.argsort(share, kind="stable")]
+
+
+def row_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None) -> Folds:
+    """Return the training and test rows of each fold, checked."""
+    if is_count(cv):
+        most, what = int(np.bincount(y).max()), "the size of the largest class"
+        n_groups = len(y) if groups is None else int(groups.max()) + 1
+        if n_groups < most:
+            most, what = n_groups, "the number of groups"
+        n_folds = checked_count(cv, most, what)
+        if groups is None:
+            cv = StratifiedKFold(n_folds, shuffle=True, random_state=random_state)
+        else:
+            cv = group_splitter(n_folds, n_groups, random_state)
+    folds = _split(check_cv(cv, y, classifier=True), y, groups)
+    if not folds:
+        raise ValueError("cv gives no folds.")
+    for train, test in folds:
+        if len(np.unique(y[train])) < 2:
+            raise ValueError(
+                "At least two classes are needed, also in the training rows of each fold."
+            )
+        if len(test) == 0 or len(np.intersect1d(train, test)):
+            raise ValueError(
+                "Every fold of cv needs test rows, and none of them among its training rows."
+            )
+        if groups is not None and len(np.intersect1d(groups[train], groups[test])):
+            raise ValueError("cv has rows of one group on both sides of a fold.")
+    return folds
+
+
+def folds_among(rows: Ints, cv: object, y: Array, groups: ArrayLike | None) -> object:
+    """Return a splitter's folds of all rows as folds among some of them; a number as it is."""
+    if is_count(cv):
+        return cv
+    place = np.full(len(y), -1)
+    place[rows] = np.arange(len(rows))
+    folds = _split(check_cv(cv, y, classifier=True), y, groups)
+    kept = [(place[train], place[test]) for train, test in folds]
+    kept = [(train[train >= 0], test[test >= 0]) for train, test in kept]
+    return [(train, test) for train, test in kept if len(test)]
+
+
+def class_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | None) -> Folds:
+    """Return folds that hold out whole classes; those that share a group stay together."""
+    most = (int(y.max()) + 1) // 2
+    if not is_count(cv) or cv < 2 or most < 2:
+        raise ValueError(
+            'split="classes" needs four classes or more, and a number of folds from 2; got '
+            f"{int(y.max()) + 1} classes and cv={cv}."
+        )
+    labels = Supervision.of(y, len(y), groups=groups)
+    splits = labels.split(min(int(cv), most), check_random_state(random_state), by="classes")
+    folds = [(split.rows, split.unseen_rows) for split in splits]
+    if len(folds) < 2 or any(len(np.unique(y[part])) < 2 for fold in folds for part in fold):
+        raise ValueError(
+            "Every fold needs two classes or more to learn from and to test, and classes that "
+            "share a group stay together; use fewer folds."
+        )
+    return folds
+
+
+def judgement_folds(
+    judgements: Triplets | Pairs, cv: object, groups: Ints | None, random_state: int | None
+) -> Folds:
+    """Return the training and test judgements of each fold, checked.
+
+    With a number of folds, judgements of two or more raters are split by rater, other triplets by
+    anchor, and other pairs by connected group. With groups of rows, which may be those that similar
+    pairs join, these are held out instead: judgements between seen and unseen groups are in neither
+    part.
+    """
+    unit = kind_of(judgements)
+    kinds = kinds_of(judgements)
+    n_kinds = 1 if unit == "triplets" else 2
+    if groups is not None:
+        # Groups without judgements are not dealt into folds.
+        judged = np.unique(judgements.index)
+        n_groups = len(np.unique(groups[judged]))
+        n_folds = checked_count(cv, n_groups, f"the number of groups with {unit}")
+        rows = Supervision.of(None, len(judged), groups=groups[judged])
+        folds = []
+        for split in rows.split(n_folds, check_random_state(random_state)):
+            held_out = np.isin(judgements.index, judged[split.unseen_rows])
+            seen, unseen = ~held_out.any(axis=1), held_out.all(axis=1)
+            folds.append((np.flatnonzero(seen), np.flatnonzero(unseen)))
+    elif is_count(cv):
+        together = judgement_groups(judgements, cv)
+        n_groups = min(len(np.unique(together)), int(np.bincount(kinds).max()))
+        what = "anchors" if unit == "triplets" else "groups of pairs that share rows"
+        what = "raters" if judgements.n_raters > 1 else what
+        n_folds = checked_count(cv, n_groups, f"the number of {what}")
+        folds = _split(group_splitter(n_folds, n_groups, random_state), kinds, together)
+    else:
+        folds = _split(check_cv(cv), kinds, None)
+    if not folds or any(len(np.unique(kinds[part])) < n_kinds for fold in folds for part in fold):
+        both = "" if n_kinds == 1 else " of both kinds"
+        raise ValueError(
+            f"Every fold needs {unit}{both} to learn from and to test; use fewer folds."
+        )
+    if any(len(np.intersect1d(train, test)) for train, test in folds):
+        raise ValueError(f"A fold of cv has the same {unit} to learn from and to test.")
+    return folds
+
+
+def checked_count(cv: object, most: int, what: str) -> int:
+    """Return a number of folds, at most as many as there are of what it splits."""
+    if most < 2:
+        raise ValueError(f"There is nothing to hold out: {what} is {most}, and two are needed.")
+    if not is_count(cv) or cv < 2:
+        raise ValueError(f"cv must be a number of folds from 2, or a splitter; got {cv}.")
+    return min(int(cv), most)
+
+
+def judgement_groups(judgements: Triplets | Pairs, cv: object) -> Ints:
+    """Return the group of each judgement: its rater, its anchor, or the pairs that share rows."""
+    if isinstance(judgements, Triplets):
+        return np.asarray(judgements.groups())
+    return np.asarray(judgements.groups(int(cv) if is_count(cv) else 5))
+
+
+def kinds_of(judgements: Triplets | Pairs) -> Ints:
+    """Return 1 for similar pairs, and 0 for dissimilar ones and for triplets."""
+    if isinstance(judgements, Pairs):
+        return np.asarray(judgements.similar, dtype=np.intp)
+    return np.zeros(len(judgements), dtype=np.intp)
+
+
+def is_count(cv: object) -> TypeGuard[int]:
+    """Tell whether `cv` is a number of folds."""
+    return isinstance(cv, int | np.integer)
+
+
+def _split(splitter: BaseCrossValidator, y: Array, groups: ArrayLike | None) -> Folds:
+    rows = np.arange(len(y))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+        return [(rows[train], rows[test]) for train, test in splitter.split(rows, y, groups)]
+
+
+# Distances computed to classify the test rows of a fold; they bound its time.
+_CLASSIFIED_DISTANCES = 1 << 27
+# Test rows classified even if that takes more distances: an error of 10 % is then known to 1 %.
+_CLASSIFIED_ROWS = 1000
+# Distances sorted to rank for the test rows of a fold: sorting takes longer than comparing.
+_RANKED_DISTANCES = 1 << 21
+# Test rows ranked even if that takes more distances; a ranking says more than one vote.
+_RANKED_ROWS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Losses of a distance on the test rows, or test judgements, of a fold.
+
+    Attributes
+    ----------
+    losses: shape (n_test,). Loss of each row by the name of the measure; nan for rows that
+        were not scored. Losses of judgements are in proportion to their weights.
+    """
+
+    losses: dict[str, Vector]
+
+    def loss(self, measure: str) -> float:
+        """Return the mean loss of the rows that were scored; nan if there are none."""
+        return known_mean(self.losses[measure])
+
+
+def classified_rows(n_test: int, n_train: int, random_state: int | None = 0) -> Ints:
+    """Return the test rows that are classified: all, or a random sample of many."""
+    order = np.random.default_rng(random_state).permutation(n_test)
+    return np.sort(order[: max(_CLASSIFIED_ROWS, _CLASSIFIED_DISTANCES // n_train)])
+
+
+def score_classifier(
+    classifier: FittedClassifier, test: tuple[Floats, Ints], n_train: int, random_state: int | None
+) -> Scores:
+    """Return the errors of a classifier on the test rows that distances are scored on, too."""
+    X, y = test
+    losses = {measure.name: np.full(len(X), np.nan) for measure in measures_for("labels")}
+    rows = classified_rows(len(X), n_train, random_state)
+    losses[ERROR.name][rows] = classifier.predict(X[rows]) != y[rows]
+    return Scores(losses)
+
+
+def score_numbers(
+    predictor: Metric | Distance | FittedClassifier,
+    train: tuple[Floats, Vector],
+    test: tuple[Floats, Vector] | None,
+    *,
+    unit: float,
+    n_neighbors: int,
+    random_state: int | None = 0,
+    sample: bool = True,
+) -> Scores:
+    """Score the means of nearest training rows, or a regression, on the numbers of test rows.
+
+    `unit` is the standard deviation of the numbers; the other parameters are those of
+    `score_distance`.
+    """
+    X, y = train if test is None else test
+    rows = np.arange(len(X))
+    if sample:
+        rows = classified_rows(len(X), len(train[0]), random_state)
+    if isinstance(predictor, FittedClassifier):
+        nearest = predictor.predict(X[rows])[:, None]
+    else:
+        gallery = Gallery(predictor, train[0])
+        search = gallery.search(rows=rows) if test is None else gallery.search(X[rows])
+        nearest = train[1][search.nearest(n_neighbors)[1]]
+    losses = {measure.name: np.full(len(X), np.nan) for measure in measures_for("numbers")}
+    for measure in measures_for("numbers"):
+        losses[measure.name][rows] = measure.losses(Voters(nearest, y[rows], unit))
+    return Scores(losses)
+
+
+def score_distance(
+    distance: Metric | Distance,
+    gallery: tuple[Floats, Ints],
+    test: tuple[Floats, Ints] | None,
+    *,
+    n_neighbors: int,
+    random_state: int | None = 0,
+    sample: bool = True,
+) -> Scores:
+    """Score a distance on test rows.
+
+    Parameters
+    ----------
+    gallery: Rows, and their classes as codes from 0.
+    test: Queries likewise; None for the rows of the gallery among each other. Those that
+        are alone in their class are then not scored.
+    n_neighbors: Number of votes.
+    random_state: Seed of the samples of test rows.
+    sample: Whether a sample of many test rows is enough; otherwise all of them are scored.
+    """
+    X, y = gallery
+    X_test, y_test = gallery if test is None else test
+    among = test is None
+    classified = ranked = np.arange(len(X_test))
+    if sample:
+        classified = classified_rows(len(X_test), len(X), random_state)
+        order = np.random.default_rng(random_state).permutation(len(X_test))
+        ranked = np.sort(order[: max(_RANKED_ROWS, _RANKED_DISTANCES // len(X))])
+    if among and sample:
+        classified = classified[np.bincount(y)[y[classified]] > 1]
+    searched = Gallery(distance, X)
+    measures = measures_for("labels")
+    losses = {measure.name: np.full(len(X_test), np.nan) for measure in measures}
+
+    def queries(rows: Ints) -> Search:
+        return searched.search(rows=rows) if among else searched.search(X_test[rows])
+
+    def score(rows: Ints, sample: Voters | Rankings, of: str) -> None:
+        for measure in measures:
+            if measure.of == of:
+                losses[measure.name][rows] = measure.losses(sample)
+
+    nearest = y[queries(classified).nearest(n_neighbors)[1]]
+    score(classified, Voters(nearest, y_test[classified]), "votes")
+    for part, table in queries(ranked).tables():
+        rows = ranked[part]
+        relevant = y == y_test[rows, None]
+        if among:
+            others = np.arange(len(y)) != rows[:, None]
+            table, relevant = (each[others].reshape(len(rows), -1) for each in (table, relevant))
+        mixed = relevant.any(axis=1) & ~relevant.all(axis=1)
+        if mixed.any():
+            score(rows[mixed], Rankings(table[mixed], relevant[mixed]), "rankings")
+    return Scores(losses)
+
 
 Fitted = Metric | Distance | FittedClassifier
 """What methods learn."""

@@ -75,10 +75,10 @@ TRUSTED_TYPES = [
     "nearfar.neighbors.regressor.MetricNeighborsRegressor",
     "nearfar.runtime.history.History",
     "nearfar.runtime.history.Iteration",
-    "nearfar.verification.operating_point.OperatingPoint",
-    "nearfar.verification.targets.Bound",
-    "nearfar.verification.targets.Costs",
-    "nearfar.verification.targets.EqualErrors",
+    "nearfar.evidence.certify.OperatingPoint",
+    "nearfar.evidence.certify.Bound",
+    "nearfar.evidence.certify.Costs",
+    "nearfar.evidence.certify.EqualErrors",
     "nearfar.verification.verifier.PairVerifier",
 ]
 """Names of classes of nearfar.

@@ -8,6 +8,8 @@ a few groups, it has Student's quantile instead of the normal one.
 from __future__ import annotations
 
 import math
+from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +17,9 @@ from scipy.special import ndtri
 from scipy.stats import t as student
 
 from nearfar.typing import Ints, Vector
+
+if TYPE_CHECKING:
+    from nearfar.supervision import Pairs, Triplets
 
 CONFIDENCE = 0.9
 
@@ -132,3 +137,111 @@ def fit_variance(values: Vector, fits: Ints | None) -> float:
     within = float(np.sum((values - means[code]) ** 2)) / (n - k)
     size = (n - float(np.sum(sizes**2)) / n) / (k - 1)
     return max(0.0, (between - within) / size) * (1 + 1 / k)
+
+
+def known_mean(values: Vector) -> float:
+    """Return the mean of the values that are not nan; nan if there are none."""
+    scored = values[~np.isnan(values)]
+    return float(scored.mean()) if len(scored) else float("nan")
+
+
+def judgement_shares(judgements: Triplets | Pairs) -> Vector:
+    """Return the share of each judgement in a mean, in units of 1; both kinds of pairs count
+    alike.
+    """
+    n = len(judgements)
+    weight = np.ones(n) if judgements.weight is None else judgements.weight
+    similar = getattr(judgements, "similar", None)
+    if similar is None:
+        return np.asarray(weight / weight.mean())
+    totals = np.bincount(similar, weight, minlength=2)
+    return np.asarray(weight * n / (2 * totals[similar.astype(np.intp)]))
+
+
+class OverlappingJudgements:
+    """Judgements, by the rows that they share.
+
+    Parameters
+    ----------
+    index: shape (n_judgements, 2 or 3). Row numbers of each, or numbers of their groups.
+    groups: shape (n_judgements,). Number of the group of each.
+    weight: shape (n_judgements,). Share of each in a mean, in units of 1; by default 1.
+    degree: What a judgement changes in the mean, as a multiple of its own term. It is 2 for
+        the area under a ROC curve, where each pair is also compared with those of the other
+        kind.
+    """
+
+    def __init__(
+        self, index: Ints, groups: Ints, weight: Vector | None = None, degree: float = 1.0
+    ) -> None:
+        self.groups = groups
+        self.weight = np.ones(len(index)) if weight is None else weight
+        self.degree = degree
+        rows, ordered = np.unique(np.sort(index, axis=1), return_inverse=True)
+        self._rows, self._n_rows = ordered.reshape(index.shape), len(rows)
+        twice = np.zeros(index.shape, dtype=bool)
+        twice[:, 1:] = self._rows[:, 1:] == self._rows[:, :-1]
+        # A group that is in a judgement twice counts once; numbers of their own share nothing.
+        n_numbers = len(rows) + int(twice.sum())
+        self._rows[twice] = np.arange(len(rows), n_numbers)
+        sizes = range(1, index.shape[1] + 1)
+        self._sets = [_numbered(self._rows, size, n_numbers) for size in sizes]
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @classmethod
+    def of(
+        cls,
+        judgements: Triplets | Pairs,
+        groups: Ints | None = None,
+        row_groups: Ints | None = None,
+    ) -> OverlappingJudgements:
+        """Return triplets or pairs with their weights, by default in groups of their own.
+
+        `groups` are those of judgements, and `row_groups` those of rows.
+        """
+        index = judgements.index
+        if row_groups is not None:
+            index = row_groups[index]
+            groups = index.min(axis=1) if groups is None else groups
+        groups = judgements.groups() if groups is None else groups
+        degree = 2.0 if hasattr(judgements, "similar") else 1.0
+        return cls(index, groups, judgement_shares(judgements), degree)
+
+    def variance(self, values: Vector) -> float:
+        """Return the variance of the mean; nan marks judgements that were not made."""
+        known = ~np.isnan(values)
+        n = int(known.sum())
+        if n == 0:
+            return 0.0
+        r = np.where(known, values - float(values[known].mean()) * self.weight, 0.0)
+        by_rows = 0.0
+        for number, sets in enumerate(self._sets):
+            sums = np.bincount(sets.ravel(), np.tile(r, len(sets)))
+            by_rows += (-1) ** number * float(sums @ sums)
+        n_rows = int((np.unique(self._rows[known]) < self._n_rows).sum())
+        # Residuals are too small, as the mean is that of the same rows; as in the jackknife.
+        by_rows *= (n_rows / max(n_rows - len(self._sets), 1) / n) ** 2
+        by_group = group_variance(r[known], self.groups[known])[0]
+        return self.degree**2 * max(by_rows, by_group)
+
+    def n_groups(self, values: Vector) -> int:
+        """Return the number of groups with judgements."""
+        return len(np.unique(self.groups[~np.isnan(values)]))
+
+    def interval(self, values: Vector) -> tuple[float, float]:
+        """Return the 90 % interval of the mean."""
+        known = values[~np.isnan(values)]
+        n = self.n_groups(values)
+        mean = float(known.mean()) if n else 0.0
+        return mean_interval(mean, self.variance(values), n, grouped=True)
+
+
+def _numbered(rows: Ints, size: int, n_rows: int) -> Ints:
+    """Return a number for each set of rows that a judgement has, one set a line."""
+    codes = [
+        np.ravel_multi_index(tuple(rows[:, columns].T), (n_rows,) * size)
+        for columns in map(list, combinations(range(rows.shape[1]), size))
+    ]
+    return np.unique(np.array(codes), return_inverse=True)[1].reshape(len(codes), len(rows))

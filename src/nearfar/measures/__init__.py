@@ -16,6 +16,7 @@ likelihood         likelihood ratios of pairs
 profiles           accuracy against a parameter
 """
 
+from nearfar.evidence.calibrate import LikelihoodRatios, cllr
 from nearfar.measures.retrieval import (
     accuracy_by,
     average_precision_at_r,
@@ -32,10 +33,8 @@ from nearfar.measures.retrieval import (
     triplet_accuracy,
 )
 from nearfar.measures.verification import (
-    LikelihoodRatios,
     RocCurve,
     Verification,
-    cllr,
     min_cllr,
     verification,
     verification_curve,

@@ -40,7 +40,8 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.measures.judgements import errors_by_class, judgement_shares, misplaced
+from nearfar.evidence.intervals import judgement_shares
+from nearfar.measures.judgements import errors_by_class, misplaced
 from nearfar.measures.neighbor_votes import majority
 from nearfar.measures.retrieval import average_precision_at_r, triplet_shares
 from nearfar.runtime.messages import plain

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nearfar.comparison import Comparison
-from nearfar.comparison.compared_methods import ALL
+from nearfar.comparison.methods import ALL
 from nearfar.old_commands import options
 from nearfar.old_commands.terminal import bars, command, command_line, say, show_json
 from nearfar.runtime.messages import notes_so_far

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.columns.numbers import Notation
+from nearfar.evidence.certify import Target
 from nearfar.metrics.feature_maps import Forest
 from nearfar.records.candidates import N_CANDIDATES
 from nearfar.records.comparisons import Comparisons, Field
@@ -36,7 +37,6 @@ from nearfar.verification import (
     choose_threshold,
     parse_target,
 )
-from nearfar.verification.targets import Target
 
 # Pairs at a time, whose comparisons take about 200 MB.
 _BLOCK = 1 << 18

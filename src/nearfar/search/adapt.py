@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
-from nearfar.comparison.verdict import Outcome
+from nearfar.evidence.verdict import Outcome
 from nearfar.runtime.messages import Note, collecting_notes, fragment, note, option
 from nearfar.search import (
     Relevance,

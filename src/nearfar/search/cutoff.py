@@ -39,12 +39,18 @@ from scipy import sparse
 from scipy.stats import norm
 from scipy.stats import t as student
 
+from nearfar.evidence.certify import (
+    MORE,
+    Bound,
+    TargetNotCertifiedError,
+    clopper_pearson,
+    parse_target,
+    suggested,
+)
 from nearfar.runtime.progress import check_time
 from nearfar.runtime.threads import Threads
 from nearfar.search.relevance import Relevance
 from nearfar.typing import Bools, Floats, Ints, Matrix, Vector
-from nearfar.verification.certified_thresholds import MORE, TargetNotCertifiedError, clopper_pearson
-from nearfar.verification.targets import Bound, parse_target, suggested
 
 # The most cut-offs that are tried.
 _CANDIDATES = 200

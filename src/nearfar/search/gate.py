@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
-from nearfar.comparison.compared_methods import baseline_metrics
-from nearfar.comparison.goal_comparison import compare_losses
-from nearfar.comparison.scoring import score_distance, score_numbers
-from nearfar.comparison.verdict import EVEN, Category, categorise, smallest_gain
-from nearfar.comparison.verdict_wording import described, search_headline
+from nearfar.comparison.goals import compare_losses
+from nearfar.comparison.methods import baseline_metrics
+from nearfar.comparison.tasks import score_distance, score_numbers
+from nearfar.evidence.gain import smallest_gain
+from nearfar.evidence.intervals import OverlappingJudgements
+from nearfar.evidence.verdict import EVEN, Category, categorise, described, search_headline
 from nearfar.frames.reader import listed
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
-from nearfar.measures.judgements import OverlappingJudgements
 from nearfar.measures.registry import HeldOutJudgements, measure_of
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.training_facts import row_digests, stored_digests

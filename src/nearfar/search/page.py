@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nearfar.comparison.verdict_wording import expectation_text, reported_search
+from nearfar.evidence.verdict import expectation_text, reported_search
 from nearfar.measures.registry import measures_for
 from nearfar.page.blocks import (
     Bar,

@@ -1,6 +1,6 @@
 """The result of a comparison of searches: figures, intervals, a verdict and what changed.
 
-The verdict is on the main measure, nDCG@k. How sure it is comes from `comparison.verdict`: the
+The verdict is on the main measure, nDCG@k. How sure it is comes from `evidence.gain`: the
 probability that adapting makes a practical difference for the better and, with the roles
 exchanged, for the worse. Marks in tables are the same probabilities. There is no test beside them:
 a test by folds has five numbers to go by, and misses most gains that are real
@@ -19,21 +19,16 @@ from scipy.special import ndtri
 from scipy.stats import t as student
 
 from nearfar.comparison.table import GAIN_NAMES, ResultsTable
-from nearfar.comparison.verdict import (
-    EVEN,
+from nearfar.evidence.gain import (
     PRIOR_MEAN,
-    PROBABLE,
-    Category,
     Gain,
     Observed,
-    Verdict,
-    categorise,
     expected_gains,
     observe_rows,
     smallest_gain,
 )
-from nearfar.comparison.verdict_wording import search_headline
 from nearfar.evidence.intervals import CONFIDENCE, fit_variance, value_interval
+from nearfar.evidence.verdict import EVEN, PROBABLE, Category, Verdict, categorise, search_headline
 from nearfar.measures.registry import NDCG, JudgedSearches, search_measures
 from nearfar.runtime.messages import optional_package
 from nearfar.search.adapter_choice import Answers

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
-from nearfar.comparison.comparison_checkpoint import digest
+from nearfar.comparison.checkpoint import digest
 from nearfar.frames.formats import check_output
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.fitting import resume

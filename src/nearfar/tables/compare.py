@@ -10,9 +10,8 @@ import numpy as np
 from nearfar.columns import Columns
 from nearfar.columns.measured import Measured
 from nearfar.comparison import Comparison, compare
-from nearfar.comparison.compared_methods import Learners
-from nearfar.comparison.splits import stratified_order
-from nearfar.comparison.tasks import Features
+from nearfar.comparison.methods import Learners
+from nearfar.comparison.tasks import Features, stratified_order
 from nearfar.frames.reader import columns_named
 from nearfar.frames.table import Table
 from nearfar.runtime.messages import option

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearfar import measures as measured_by
-from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED, baseline_metrics
-from nearfar.comparison.scoring import score_distance, score_numbers
+from nearfar.comparison.methods import baseline_metrics
+from nearfar.comparison.tasks import score_distance, score_numbers
 from nearfar.evidence.intervals import ratio_interval
+from nearfar.evidence.verdict import COSINE, STANDARDISED, UNSCALED
 from nearfar.frames.judgements import read_pairs, read_triplets
 from nearfar.frames.metric_files import load_metric, note_same_rows
 from nearfar.frames.reader import listed

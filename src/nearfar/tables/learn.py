@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 
 from nearfar.comparison import Category, Comparison, Method, Verdict
-from nearfar.comparison.time_limit import rows_within
-from nearfar.comparison.verdict_wording import described
+from nearfar.comparison.runner import rows_within
+from nearfar.evidence.verdict import described
 from nearfar.frames.formats import FORMATS, TABLES, kind_of, shown_name
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import Frame, Table

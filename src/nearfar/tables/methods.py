@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nearfar.comparison import Comparison, Method, default_methods, learned_method
-from nearfar.comparison.compared_methods import ALL, Learners, seeded
-from nearfar.comparison.verdict import Category
+from nearfar.comparison.methods import ALL, Learners, seeded
+from nearfar.evidence.verdict import Category
 from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.classic import LDA, InverseCovariance
 from nearfar.runtime.messages import did_you_mean, option

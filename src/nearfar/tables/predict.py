@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nearfar.comparison.verdict_wording import probability_text
+from nearfar.evidence.verdict import probability_text
 from nearfar.frames.formats import (
     TABLES,
     WRITTEN_TABLES,

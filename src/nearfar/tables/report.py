@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nearfar.comparison import Comparison, Method
-from nearfar.comparison.verdict_wording import described
+from nearfar.evidence.verdict import described
 from nearfar.frames.features import read_examples
 from nearfar.frames.formats import FORMATS, STREAM, TABLES, array_names, kind_of, shown_name
 from nearfar.frames.table import Table

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearfar.comparison import GoalComparison, MethodResult
-from nearfar.comparison.verdict import Category
-from nearfar.comparison.verdict_wording import (
+from nearfar.evidence.verdict import (
+    Category,
     described,
     expectation_text,
     reported_sentence,

@@ -25,7 +25,7 @@ from sklearn.metrics import confusion_matrix
 
 from nearfar import plots
 from nearfar.comparison import Comparison, GoalComparison, MethodResult
-from nearfar.comparison.verdict_wording import probability_text
+from nearfar.evidence.verdict import probability_text
 from nearfar.learners.base import MetricLearner
 from nearfar.measures.registry import measures_for
 from nearfar.metrics.explanations import (

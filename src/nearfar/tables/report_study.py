@@ -20,11 +20,12 @@ from sklearn.utils import check_random_state
 
 from nearfar.columns.columns import ColumnExample
 from nearfar.comparison import Comparison, GoalComparison, Method
-from nearfar.comparison.compared_methods import COSINE, baseline_metrics
-from nearfar.comparison.goal_comparison import compare_losses
-from nearfar.comparison.scoring import score_numbers
+from nearfar.comparison.goals import compare_losses
+from nearfar.comparison.methods import baseline_metrics
+from nearfar.comparison.tasks import score_numbers
+from nearfar.evidence.intervals import OverlappingJudgements
+from nearfar.evidence.verdict import COSINE
 from nearfar.learners.base import MetricLearner
-from nearfar.measures.judgements import OverlappingJudgements
 from nearfar.measures.neighbor_votes import DEFAULT_NEIGHBORS, majority
 from nearfar.measures.registry import R2, HeldOutJudgements, measures_for
 from nearfar.metrics.explanations import several_features

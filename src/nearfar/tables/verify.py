@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nearfar.comparison.comparison_checkpoint import digest
+from nearfar.comparison.checkpoint import digest
 from nearfar.evidence.splits import group_splitter
 from nearfar.frames.formats import WRITTEN_TABLES, check_output, write_frame
 from nearfar.frames.judgements import copies_together, people_together, read_queries

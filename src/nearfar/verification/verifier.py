@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from nearfar.columns.cells import is_frame
+from nearfar.evidence.certify import PairEvidence, choose_threshold, parse_target
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
@@ -36,7 +37,7 @@ from nearfar.supervision import (
 )
 from nearfar.supervision.copies import comparable_rows
 from nearfar.typing import Array, Floats, Vector
-from nearfar.verification.calibration_split import (
+from nearfar.verification.splits import (
     CalibrationSplit,
     SplitBy,
     all_given,
@@ -44,9 +45,6 @@ from nearfar.verification.calibration_split import (
     split_labels,
     split_pairs,
 )
-from nearfar.verification.certified_thresholds import choose_threshold
-from nearfar.verification.evidence import PairEvidence
-from nearfar.verification.targets import parse_target
 
 
 class PairVerifier(BaseEstimator):

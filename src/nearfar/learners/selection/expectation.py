@@ -23,9 +23,13 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from nearfar.evidence.intervals import group_variance, mean_interval, ratio_interval
+from nearfar.evidence.intervals import (
+    OverlappingJudgements,
+    group_variance,
+    mean_interval,
+    ratio_interval,
+)
 from nearfar.learners.selection.held_out import sample
-from nearfar.measures.judgements import OverlappingJudgements
 from nearfar.measures.neighbor_votes import majority
 from nearfar.measures.registry import (
     CLASS_NOISE,

@@ -18,8 +18,8 @@ import joblib
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from nearfar.comparison.compared_methods import Method
-from nearfar.comparison.scoring import Scores
+from nearfar.comparison.methods import Method
+from nearfar.comparison.tasks import Scores
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Vector
 

@@ -1,8 +1,7 @@
-"""How much better methods are than a baseline, how sure that is, and what category that makes.
+"""How much better methods are than a baseline, and how sure that is.
 
 One statistic serves every comparison, of methods, searches and versions: the expected gain, its
-interval, and the probability that it makes a practical difference. `categorise` is the one rule
-that turns probabilities into categories; `verdict_wording` has the sentences.
+interval, and the probability that it makes a practical difference.
 
 The gain of a method is the mean over rows of the reference's loss minus the method's loss: of its
 errors, of 1 - average precision, of wrong judgements, or of 1 - nDCG. With n rows, an observed gain
@@ -31,145 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, softmax
 
-from nearfar.comparison.scoring import known_mean
-from nearfar.evidence.intervals import CONFIDENCE
-from nearfar.measures.judgements import OverlappingJudgements
-from nearfar.typing import Json, Vector
-
-Outcome = Literal["better", "same", "cannot tell", "worse"]
-
-CLEAR, PROBABLE = 0.95, 0.75
-"""Probabilities from which a method is clearly and probably better: one in twenty and one in four
-of such statements may be wrong (`benchmarks/verdict_calibration.py`)."""
-EVEN = 0.5
-"""A method does as well as another if that is better with at most this probability."""
-
-
-class Category(StrEnum):
-    """What the difference between a method and the baseline means; equal to its words."""
-
-    CLEARLY_BETTER = "clearly better"
-    PROBABLY_BETTER = "probably better"
-    CANNOT_TELL = "too few rows to tell"
-    SAME = "no difference that matters"
-    WORSE = "worse"
-    USELESS = "no better than a guess"
-    NOTHING = "nothing to compare"
-
-    def text(self, cases: str = "rows") -> str:
-        """Return the words for what was tested: rows, triplets, pairs or searches.
-
-        Examples
-        --------
-        >>> from nearfar.comparison.verdict import Category
-        >>> Category.CANNOT_TELL.text("searches")
-        'too few searches to tell'
-        """
-        return self.value.replace("rows", cases)
-
-    @property
-    def helps(self) -> bool:
-        """Whether the method is clearly or probably better."""
-        return self in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
-
-    # Shown as its words, also within a verdict.
-    __repr__ = str.__repr__
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Which method to use for a goal.
-
-    Attributes
-    ----------
-    recommended : str or None
-        The method to use: `method` or `reference`; None if no other method was tried, or if the
-        best is no better than a guess.
-    method : str or None
-        The best guess; None if no other method was tried.
-    reference : str
-        The baseline that it is compared with.
-    category : Category
-        "clearly better" (at least 95 % sure), "probably better" (at least 75 % sure), "no
-        difference that matters" (at most 25 % sure, or not better when tried), "too few rows to
-        tell" (in between), "worse" (at least 95 % sure), "no better than a guess" (than the
-        largest class, or the mean), or "nothing to compare".
-    gain, low, high : float
-        Expected gain over the reference and its 90 % interval, by the measure of the goal.
-    probability : float
-        Probability that the gain makes a practical difference (`gains.smallest_gain`).
-    headline : str
-        All of this in words.
-    """
-
-    recommended: str | None
-    method: str | None
-    reference: str
-    category: Category
-    gain: float
-    low: float
-    high: float
-    probability: float
-    headline: str
-
-    @property
-    def helps(self) -> bool:
-        """Whether the method is clearly or probably better."""
-        return self.category.helps
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the difference means, in a word or two."""
-        others: dict[Category, Outcome] = {
-            Category.WORSE: "worse",
-            Category.CANNOT_TELL: "cannot tell",
-        }
-        return "better" if self.helps else others.get(self.category, "same")
-
-    def to_dict(self) -> dict[str, Json]:
-        """Return the verdict as plain numbers and strings."""
-        return vars(self) | {"category": self.category.value}
-
-    def __str__(self) -> str:
-        return self.headline
-
-
-def categorise(
-    rise: float,
-    probability: float,
-    harm: float = 0.0,
-    harm_of_unseen: float = 0.0,
-    *,
-    open_ended: bool = False,
-) -> Category:
-    """Return what a difference means.
-
-    Parameters
-    ----------
-    rise: How much better the measure was when tried.
-    probability, harm: That the change makes a practical difference for the better, and for
-        the worse.
-    harm_of_unseen: The same for searches for documents that were not learned from, which
-        must not lose.
-    open_ended: Whether the data allow a difference that matters, on either side: a change
-        that is not better is then not known to be the same.
-    """
-    same = Category.CANNOT_TELL if open_ended else Category.SAME
-    if rise <= 0:
-        return Category.WORSE if rise < 0 and harm >= CLEAR else same
-    if harm_of_unseen >= CLEAR:
-        return Category.WORSE
-    if probability >= PROBABLE and harm_of_unseen < PROBABLE:
-        return Category.CLEARLY_BETTER if probability >= CLEAR else Category.PROBABLY_BETTER
-    return Category.CANNOT_TELL if probability > 1 - PROBABLE else same
-
+from nearfar.evidence.intervals import CONFIDENCE, OverlappingJudgements, known_mean
+from nearfar.typing import Vector
 
 SMALLEST_GAIN, SMALLEST_RELATIVE_GAIN = 0.005, 0.05
 """A gain makes a practical difference if it is at least one of these, the second as a share of the

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from nearfar.evidence.certify import joined_classes
 from nearfar.evidence.splits import components
 from nearfar.supervision import Pairs, RandomPairs
 from nearfar.typing import Ints
-from nearfar.verification.evidence import joined_classes
 
 SplitBy = Literal["classes", "rows"]
 

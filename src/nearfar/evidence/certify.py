@@ -19,24 +19,56 @@ The threshold is the largest (for recall the smallest) at which the bound meets 
 error grows with the threshold, it misses the target only if the bound fails at the one threshold
 where the error is what is allowed, so that trying many thresholds costs no confidence.
 `benchmarks/verification.py` counts how often targets are missed on classes that are new.
+
+Error rates of pairs with known classes, and how they change without each class.
+
+Pairs within a class, and pairs of the same two classes, are alike: what counts as independent is a
+class (a person, a product). For given pairs, rows that are joined by similar pairs are one class.
+
+The variance of an error rate q over C classes is that of the jackknife,
+
+    v = (C - 1) / C  sum_c (q_(c) - mean q_(c))^2,
+
+where q_(c) is the rate of the pairs without class c. For dissimilar pairs, which have two classes
+each, it is the variance of a U-statistic of degree two. What only the two classes of a pair have in
+common counts twice, so that the variance is too large rather than too small: dissimilar pairs that
+share no class at all count half.
+
+What a threshold is chosen for: a bound on an error, equal errors, or the smallest cost.
+
+A target is one of
+
+- ``precision>=0.99``: share of similar pairs among those called the same;
+- ``fmr<=1e-3``, the false match rate: share of dissimilar pairs called the same;
+- ``recall>=0.9``: share of similar pairs called the same;
+- ``eer``: equal false match and false non-match rates;
+- ``{"false_match": 10, "false_non_match": 1, "prior": 0.01}``: the smallest expected cost of a
+  pair, where pairs are similar with the prior. As text,
+  ``false_match=10,false_non_match=1,prior=0.01``.
+
+A threshold that was chosen for a target, with its error rates.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, norm
 from scipy.stats import t as student
 
+from nearfar.evidence.splits import components
+from nearfar.runtime.parameters import check_parameters, number
+
+if TYPE_CHECKING:
+    from nearfar.supervision import Pairs
 from nearfar.typing import Floats, Ints, Vector
-from nearfar.verification.evidence import PairEvidence, Rates, UnlabelledPairs
-from nearfar.verification.operating_point import OperatingPoint, at_threshold
-from nearfar.verification.targets import Bound, Costs, EqualErrors, Target
 
 # The most thresholds that are tried on each side.
 _CANDIDATES = 200
@@ -393,4 +425,390 @@ def _point(
         evidence.n_classes,
         evidence.n_pairs,
         effective_pairs,
+    )
+
+
+class Rates(NamedTuple):
+    """Rates at a threshold, of all pairs or without each class in turn.
+
+    Attributes
+    ----------
+    fmr: shape (n_classes,). Share of dissimilar pairs at the threshold or nearer.
+    recall: shape (n_classes,). Share of similar pairs at the threshold or nearer.
+    """
+
+    fmr: Floats
+    recall: Floats
+
+    def precision(self, prevalence: float) -> Floats:
+        """Share of similar ones among pairs called the same; nan if there are none."""
+        true, false = prevalence * self.recall, (1 - prevalence) * self.fmr
+        with np.errstate(invalid="ignore"):
+            return np.asarray(true / (true + false))
+
+
+class PairEvidence:
+    """Distances of pairs whose classes are known.
+
+    Parameters
+    ----------
+    classes: shape (n_pairs, 2). Class numbers of the two rows of each pair, from 0.
+
+    Attributes
+    ----------
+    thresholds: Every distance that occurs, in ascending order.
+    prevalence: Share of similar pairs.
+    """
+
+    def __init__(self, distances: Vector, pairs: Pairs, classes: Ints) -> None:
+        names, codes = np.unique(classes, return_inverse=True)
+        codes = codes.reshape(-1, 2)
+        self.n_classes = len(names)
+        self.thresholds = np.unique(distances)
+        weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
+        self.prevalence = float(weight[pairs.similar].sum() / weight.sum())
+        self.similar = _Kind.of(distances, weight, codes, pairs.similar, self.n_classes)
+        self.dissimilar = _Kind.of(distances, weight, codes, ~pairs.similar, self.n_classes)
+
+    def rates(self, threshold: float) -> tuple[Rates, Rates]:
+        """Return the rates at a threshold, of all pairs and without each class."""
+        fmr, fmr_without = self.dissimilar.shares(threshold)
+        recall, recall_without = self.similar.shares(threshold)
+        return Rates(fmr, recall), Rates(fmr_without, recall_without)
+
+    def curve(self, thresholds: Vector) -> Rates:
+        """Return the rates of all pairs at many thresholds."""
+        return Rates(self.dissimilar.curve(thresholds), self.similar.curve(thresholds))
+
+    @property
+    def n_counted(self) -> int:
+        """Number of classes with similar pairs, or with dissimilar ones if that is smaller."""
+        return min(self.similar.n_classes, self.dissimilar.n_classes)
+
+    @property
+    def one_class(self) -> tuple[float, float]:
+        """How many similar pairs a class has, and dissimilar ones two classes, on average."""
+        n = self.n_classes
+        similar, dissimilar = len(self.similar.distances), len(self.dissimilar.distances)
+        return max(1.0, similar / n), max(1.0, 2 * dissimilar / (n * (n - 1)))
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.similar.distances) + len(self.dissimilar.distances)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_classes} classes ({len(self.similar.distances)} similar and "
+            f"{len(self.dissimilar.distances)} dissimilar pairs)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class UnlabelledPairs:
+    """Pairs that a threshold is used on, of which it is not known whether they are similar.
+
+    Of n pairs, K(t) are at the threshold t or nearer. At most n fmr(t) of these are dissimilar, so
+    that the precision is at least 1 - n fmr(t) / K(t), whatever share of the pairs is similar.
+
+    Attributes
+    ----------
+    distances: In ascending order; pairs without one are infinitely far apart.
+    """
+
+    distances: Vector
+    n_pairs: int
+
+    def found(self, thresholds: Floats | float) -> Ints:
+        """Return K(t): how many pairs are at the threshold or nearer."""
+        return np.asarray(np.searchsorted(self.distances, thresholds, "right"))
+
+    def precision(self, thresholds: Floats | float, fmr: Floats | float) -> Floats:
+        """Return the smallest precision with this false match rate; nan if no pair is found."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.maximum(0.0, 1 - self.n_pairs * np.asarray(fmr) / self.found(thresholds))
+
+    def prevalence(self, threshold: float, rates: Rates) -> float:
+        """Estimate the share of similar pairs from how many are found at a threshold."""
+        true = self.found(threshold) / self.n_pairs - rates.fmr
+        return float(np.clip(true / rates.recall, 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """Pairs of one kind, by distance."""
+
+    distances: Vector
+    weight: Vector
+    classes: Ints
+    total: Vector
+
+    @classmethod
+    def of(
+        cls, distances: Vector, weight: Vector, classes: Ints, chosen: NDArray[np.bool_], n: int
+    ) -> _Kind:
+        order = np.flatnonzero(chosen)[np.argsort(distances[chosen], kind="stable")]
+        total = _by_class(classes[order], weight[order], n)
+        return cls(distances[order], weight[order], classes[order], total)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes that have such pairs."""
+        return int((self.total > 0).sum())
+
+    def curve(self, thresholds: Vector) -> Vector:
+        """Return the shares at thresholds or nearer."""
+        sums = np.concatenate([[0.0], np.cumsum(self.weight)]) / self.weight.sum()
+        return np.asarray(sums[np.searchsorted(self.distances, thresholds, "right")])
+
+    def shares(self, threshold: float) -> tuple[Floats, Floats]:
+        """Return the share at a threshold or nearer, of all and without each class."""
+        k = int(np.searchsorted(self.distances, threshold, "right"))
+        near, every = self.weight[:k].sum(), self.weight.sum()
+        without = near - _by_class(self.classes[:k], self.weight[:k], len(self.total))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            left = every - self.total
+            # What is left may be rounding: then there is no rate without the class.
+            shares = np.where(left > 1e-9 * every, without / left, np.nan)
+        return np.asarray(near / every), np.clip(shares, 0.0, 1.0)
+
+
+def _by_class(classes: Ints, weight: Vector, n: int) -> Vector:
+    """Sum weights by class; a pair within a class counts once."""
+    first, second = classes.T
+    sums = np.bincount(first, weight, n)
+    across = first != second
+    return np.asarray(sums + np.bincount(second[across], weight[across], n))
+
+
+def joined_classes(pairs: Pairs) -> Ints:
+    """Return class numbers of the rows of each pair: rows joined by similar pairs are one class."""
+    rows, place = np.unique(pairs.index, return_inverse=True)
+    place = place.reshape(-1, 2)
+    i, j = place[pairs.similar].T
+    return components(i, j, len(rows))[place]
+
+
+Measure = Literal["precision", "fmr", "recall"]
+
+_BOUND = re.compile(r"\s*(precision|fmr|recall)\s*(>=|<=)\s*(\S+)\s*")
+_NEARLY = re.compile(r"([a-z]+)\s*([<>=]+)\s*(\d+|\d*\.\d+|\d+e-\d+)\s*(%?)")
+_OTHER_NAMES = {"fpr": "fmr", "far": "fmr", "tpr": "recall", "tmr": "recall"}
+_SIGNS = {"precision": ">=", "fmr": "<=", "recall": ">="}
+# Errors in round numbers, for the strongest target that can be certified.
+_SIZES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_ROUND = (
+    *(value * size for size in _SIZES for value in (1.0, 1.5, 2.0, 3.0, 5.0)),
+    *(0.1, 0.15, 0.2, 0.3, 0.4, 0.5),
+)
+# A bound is weaker only if its error is larger by more than 1 - 0.9 - 0.1 is.
+_ROUNDING = 1e-9
+_COSTS = {
+    "false_match": number(above=0.0),
+    "false_non_match": number(above=0.0),
+    "prior": number(above=0.0, below=1.0),
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on a share: on precision or recall from below, on the false match rate from above."""
+
+    measure: Measure
+    value: float
+
+    @property
+    def error(self) -> float:
+        """The largest error allowed: the false match rate, or 1 - precision or recall."""
+        return self.value if self.measure == "fmr" else 1 - self.value
+
+    def __str__(self) -> str:
+        return f"{self.measure}{_SIGNS[self.measure]}{self.value:g}"
+
+    @property
+    def weaker(self) -> Iterator[Bound]:
+        """Bounds on the same share that allow larger errors, in round numbers, strongest first."""
+        for error in _ROUND:
+            if error > self.error + _ROUNDING:
+                value = error if self.measure == "fmr" else 1 - error
+                yield Bound(self.measure, round(value, 7))
+
+
+@dataclass(frozen=True)
+class EqualErrors:
+    """Equal false match and false non-match rates."""
+
+    def __str__(self) -> str:
+        return "eer"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs of the two errors.
+
+    Attributes
+    ----------
+    prior: Share of pairs that are similar where the threshold is used; None for the
+        prevalence.
+    """
+
+    false_match: float
+    false_non_match: float
+    prior: float | None = None
+
+    def __str__(self) -> str:
+        prior = "" if self.prior is None else f",prior={self.prior:g}"
+        return f"false_match={self.false_match:g},false_non_match={self.false_non_match:g}{prior}"
+
+
+Target = Bound | EqualErrors | Costs
+
+
+def parse_target(target: object) -> Target:
+    """Return what a target means."""
+    if isinstance(target, Bound | EqualErrors | Costs):
+        return target
+    if isinstance(target, Mapping):
+        return _costs(target)
+    if isinstance(target, str) and target.strip() == "eer":
+        return EqualErrors()
+    if isinstance(target, str) and target.lstrip().startswith("false_"):
+        costs: dict[str, float | str] = {}
+        for item in target.split(","):
+            name, _, text = item.partition("=")
+            try:
+                costs[name.strip()] = float(text)
+            except ValueError:
+                # The rule of the parameter refuses it.
+                costs[name.strip()] = text.strip()
+        return _costs(costs)
+    parts = _BOUND.fullmatch(target) if isinstance(target, str) else None
+    if parts is not None and _SIGNS[parts[1]] == parts[2]:
+        try:
+            value = float(parts[3])
+        except ValueError:
+            value = float("nan")
+        if 0 < value < 1:
+            return Bound(parts[1], value)  # type: ignore[arg-type]
+    raise ValueError(
+        'target must be "precision>=P", "fmr<=P" or "recall>=P" with P between 0 and 1, "eer", or '
+        f'costs such as {{"false_match": 10, "false_non_match": 1}}; got {target!r}.'
+        f"{suggested(target)}"
+    )
+
+
+def suggested(target: object) -> str:
+    """Say what a target that is nearly one may stand for."""
+    parts = _NEARLY.fullmatch(str(target).strip().lower())
+    measure = _OTHER_NAMES.get(parts[1], parts[1]) if parts else ""
+    if parts is None or measure not in _SIGNS:
+        return ""
+    value = float(parts[3]) / (100 if parts[4] else 1)
+    return f' Did you mean "{measure}{_SIGNS[measure]}{value:g}"?' if 0 < value < 1 else ""
+
+
+def _costs(target: Mapping[str, object]) -> Costs:
+    needed = {"false_match", "false_non_match"}
+    if not needed <= target.keys() <= _COSTS.keys():
+        raise ValueError(
+            "Costs need false_match and false_non_match, and may have prior; "
+            f"got {', '.join(map(str, target)) or 'none'}."
+        )
+    check_parameters({name: _COSTS[name] for name in target}, target)
+    return Costs(**target)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """A threshold, and its error rates.
+
+    Attributes
+    ----------
+    threshold : float
+        Pairs at this distance or less are the same.
+    interval : tuple of float
+        Confidence interval of the threshold that exactly meets the target; each end has the
+        stated confidence. For a bound, `threshold` is the safe end of it.
+    estimate : float
+        The figure of the target on the calibration pairs: precision, false match rate, recall,
+        equal error rate, or expected cost.
+    bound : float or None
+        Certified bound on the figure; None if the target is not a bound.
+    fmr, recall, precision : float
+        Rates on the calibration pairs; the precision is that at the prevalence.
+    prevalence : float
+        Share of similar pairs that precision and costs are for.
+    confidence : float
+    n_classes, n_pairs : int
+        Calibration data.
+    effective_pairs : float or None
+        Effective number of independent pairs behind the figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import PairVerifier, RCA
+    >>> rng = np.random.default_rng(0)
+    >>> person = np.repeat(np.arange(200), 4)
+    >>> X = rng.normal(size=(200, 8))[person] + 0.3 * rng.normal(size=(800, 8))
+    >>> verifier = PairVerifier(RCA(), target="fmr<=0.02", calibration=0.5, random_state=0)
+    >>> point = verifier.fit(X, person).operating_point_
+    >>> point.fmr < point.bound <= 0.02
+    True
+    """
+
+    threshold: float
+    interval: tuple[float, float]
+    estimate: float
+    bound: float | None
+    fmr: float
+    recall: float
+    precision: float
+    prevalence: float
+    confidence: float
+    n_classes: int
+    n_pairs: int
+    effective_pairs: float | None
+
+    def promise(self, target: str) -> str:
+        """Say what the threshold is certified for."""
+        figure = f"{self.estimate:.4g}"
+        if self.bound is None:
+            return f"Chosen for {target}: {figure}."
+        side = "most" if "<=" in target else "least"
+        confidence = f"{100 * self.confidence:g} % confidence"
+        return f"{target} is certified with {confidence}: {figure}, at {side} {self.bound:.4g}."
+
+    def describe(self, target: str) -> str:
+        """Say what the threshold is certified for, and its error rates."""
+        low, high = self.interval
+        prevalence = f"{100 * self.prevalence:.3g} % of pairs are similar"
+        return (
+            f"{self.promise(target)}\n"
+            f"On {self.n_pairs} pairs of {self.n_classes} classes: false match rate "
+            f"{self.fmr:.3g}, recall {100 * self.recall:.1f} %, precision "
+            f"{100 * self.precision:.1f} % if {prevalence}.\n"
+            f"Interval of the threshold: {low:.6g} to {high:.6g}."
+        )
+
+
+def at_threshold(
+    point: OperatingPoint,
+    threshold: float,
+    evidence: PairEvidence,
+    unlabelled: UnlabelledPairs | None = None,
+) -> OperatingPoint:
+    """Return an operating point with another threshold, and the rates there."""
+    rates, share = evidence.rates(threshold)[0], point.prevalence
+    precision = rates.precision(share)
+    if unlabelled is not None:
+        share = unlabelled.prevalence(threshold, rates)
+        precision = unlabelled.precision(threshold, rates.fmr)
+    return replace(
+        point,
+        threshold=threshold,
+        fmr=float(rates.fmr),
+        recall=float(rates.recall),
+        precision=float(precision),
+        prevalence=share,
     )

@@ -1,4 +1,4 @@
-"""The sentences of verdicts: on metrics, on searches, and in reports.
+"""What a difference means: its categories, the one rule that assigns them, and their sentences.
 
 Every sentence that says whether something helps is here. Those on metrics have at most 25 words.
 """
@@ -6,12 +6,145 @@ Every sentence that says whether something helps is here. Those on metrics have 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
 
-from nearfar.comparison.compared_methods import COSINE, STANDARDISED, UNSCALED
-from nearfar.comparison.verdict import Category, Gain
-from nearfar.measures.judgements import ClassError
-from nearfar.measures.registry import NDCG, Measure
-from nearfar.runtime.messages import option
+from nearfar.evidence.gain import Gain
+from nearfar.runtime.messages import option, plain
+from nearfar.typing import Json
+
+if TYPE_CHECKING:
+    from nearfar.measures.judgements import ClassError
+    from nearfar.measures.registry import Measure
+
+Outcome = Literal["better", "same", "cannot tell", "worse"]
+
+CLEAR, PROBABLE = 0.95, 0.75
+"""Probabilities from which a method is clearly and probably better: one in twenty and one in four
+of such statements may be wrong (`benchmarks/verdict_calibration.py`)."""
+EVEN = 0.5
+"""A method does as well as another if that is better with at most this probability."""
+
+
+class Category(StrEnum):
+    """What the difference between a method and the baseline means; equal to its words."""
+
+    CLEARLY_BETTER = "clearly better"
+    PROBABLY_BETTER = "probably better"
+    CANNOT_TELL = "too few rows to tell"
+    SAME = "no difference that matters"
+    WORSE = "worse"
+    USELESS = "no better than a guess"
+    NOTHING = "nothing to compare"
+
+    def text(self, cases: str = "rows") -> str:
+        """Return the words for what was tested: rows, triplets, pairs or searches.
+
+        Examples
+        --------
+        >>> from nearfar.evidence.verdict import Category
+        >>> Category.CANNOT_TELL.text("searches")
+        'too few searches to tell'
+        """
+        return self.value.replace("rows", cases)
+
+    @property
+    def helps(self) -> bool:
+        """Whether the method is clearly or probably better."""
+        return self in (Category.CLEARLY_BETTER, Category.PROBABLY_BETTER)
+
+    # Shown as its words, also within a verdict.
+    __repr__ = str.__repr__
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which method to use for a goal.
+
+    Attributes
+    ----------
+    recommended : str or None
+        The method to use: `method` or `reference`; None if no other method was tried, or if the
+        best is no better than a guess.
+    method : str or None
+        The best guess; None if no other method was tried.
+    reference : str
+        The baseline that it is compared with.
+    category : Category
+        "clearly better" (at least 95 % sure), "probably better" (at least 75 % sure), "no
+        difference that matters" (at most 25 % sure, or not better when tried), "too few rows to
+        tell" (in between), "worse" (at least 95 % sure), "no better than a guess" (than the
+        largest class, or the mean), or "nothing to compare".
+    gain, low, high : float
+        Expected gain over the reference and its 90 % interval, by the measure of the goal.
+    probability : float
+        Probability that the gain makes a practical difference (`gains.smallest_gain`).
+    headline : str
+        All of this in words.
+    """
+
+    recommended: str | None
+    method: str | None
+    reference: str
+    category: Category
+    gain: float
+    low: float
+    high: float
+    probability: float
+    headline: str
+
+    @property
+    def helps(self) -> bool:
+        """Whether the method is clearly or probably better."""
+        return self.category.helps
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the difference means, in a word or two."""
+        others: dict[Category, Outcome] = {
+            Category.WORSE: "worse",
+            Category.CANNOT_TELL: "cannot tell",
+        }
+        return "better" if self.helps else others.get(self.category, "same")
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return the verdict as plain numbers and strings."""
+        return vars(self) | {"category": self.category.value}
+
+    def __str__(self) -> str:
+        return self.headline
+
+
+def categorise(
+    rise: float,
+    probability: float,
+    harm: float = 0.0,
+    harm_of_unseen: float = 0.0,
+    *,
+    open_ended: bool = False,
+) -> Category:
+    """Return what a difference means.
+
+    Parameters
+    ----------
+    rise: How much better the measure was when tried.
+    probability, harm: That the change makes a practical difference for the better, and for
+        the worse.
+    harm_of_unseen: The same for searches for documents that were not learned from, which
+        must not lose.
+    open_ended: Whether the data allow a difference that matters, on either side: a change
+        that is not better is then not known to be the same.
+    """
+    same = Category.CANNOT_TELL if open_ended else Category.SAME
+    if rise <= 0:
+        return Category.WORSE if rise < 0 and harm >= CLEAR else same
+    if harm_of_unseen >= CLEAR:
+        return Category.WORSE
+    if probability >= PROBABLE and harm_of_unseen < PROBABLE:
+        return Category.CLEARLY_BETTER if probability >= CLEAR else Category.PROBABLY_BETTER
+    return Category.CANNOT_TELL if probability > 1 - PROBABLE else same
+
 
 SHRUNK = "after shrinkage"
 """Why an expected gain is not the difference of the figures beside it."""
@@ -19,6 +152,8 @@ SHRUNK = "after shrinkage"
 _MOST_CLASSES = 6
 # Probabilities beyond this would be rounded to 100 % or to 0 %.
 _ALMOST_SURE = 0.995
+UNSCALED, STANDARDISED, COSINE = "Euclidean (unscaled)", "Euclidean (standardised)", "cosine"
+"""What methods are compared with."""
 _BASELINES = {
     UNSCALED: "Euclidean distance on unscaled rows",
     STANDARDISED: "Euclidean distance",
@@ -112,6 +247,12 @@ def hardly_found_text(method: str, lost: Sequence[ClassError], n_classes: int) -
     )
 
 
+def write_gain(gain: float, low: float, high: float) -> str:
+    """Return an expected gain and its interval as text."""
+    gain_text, low_text, high_text = (plain(value, "z.3f") for value in (gain, low, high))
+    return f"{gain_text} ({low_text} to {high_text})"
+
+
 def search_headline(
     category: Category,
     name: str,
@@ -124,7 +265,7 @@ def search_headline(
     lowered: bool = False,
     old: str = "untouched",
     cases: str = "searches",
-    write_gain: Callable[[float, float, float], str] = NDCG.write_gain,
+    write_gain: Callable[[float, float, float], str] = write_gain,
 ) -> str:
     """Say whether to search with adapted vectors, or to use a new version.
 

@@ -17,24 +17,26 @@ from functools import cached_property
 
 import numpy as np
 
-from nearfar.comparison.compared_methods import COSINE, Method, default_methods
-from nearfar.comparison.scoring import known_mean
-from nearfar.comparison.verdict import (
+from nearfar.comparison.methods import Method, default_methods
+from nearfar.evidence.gain import Gain, Observed, expected_gains, observe_judgements, observe_rows
+from nearfar.evidence.intervals import (
+    OverlappingJudgements,
+    group_variance,
+    known_mean,
+    mean_interval,
+    ratio_interval,
+    value_interval,
+)
+from nearfar.evidence.splits import joined_classes
+from nearfar.evidence.verdict import (
+    COSINE,
     EVEN,
     PROBABLE,
     Category,
-    Gain,
-    Observed,
     Verdict,
     categorise,
-    expected_gains,
-    observe_judgements,
-    observe_rows,
+    verdict_text,
 )
-from nearfar.comparison.verdict_wording import verdict_text
-from nearfar.evidence.intervals import group_variance, mean_interval, ratio_interval, value_interval
-from nearfar.evidence.splits import joined_classes
-from nearfar.measures.judgements import OverlappingJudgements
 from nearfar.measures.registry import Measure, measure_of
 from nearfar.metrics.metric import Metric
 from nearfar.typing import Array, Floats, Ints, Vector
