@@ -36,7 +36,7 @@ from nearfar import NCA, RCA, AutoMetric, DRMetric, PairVerifier, compare
 from nearfar.comparison import default_methods
 from nearfar.comparison.tasks import Scores, score_distance
 from nearfar.evidence.gain import smallest_gain
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.measures import knn_error
 from nearfar.verification import TargetNotCertifiedError
 from protocol import Array, commit

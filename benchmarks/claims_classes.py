@@ -32,7 +32,7 @@ import numpy as np
 
 import nearfar
 from nearfar import AutoMetric
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.measures import map_at_r
 from protocol import Array, commit
 from protocol import load as load_table

@@ -38,7 +38,7 @@ from claims import Random, Row, rounded, share
 from nearfar import RCA, Pairs, PairVerifier, compare
 from nearfar.comparison import default_methods
 from nearfar.comparison.tasks import score_distance
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.verification import TargetNotCertifiedError
 from protocol import Array, commit
 

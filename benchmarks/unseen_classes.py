@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from nearfar import AutoMetric, Metric
 from nearfar.learners.base import known_learners
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.learners.selection.scale import choose_scale
 from nearfar.measures import average_precision_at_r
 from nearfar.supervision import Supervision

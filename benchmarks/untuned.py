@@ -36,7 +36,7 @@ from sklearn.preprocessing import StandardScaler
 
 import nearfar
 from nearfar.learners.base import MetricLearner, known_learners
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.learners.selection.scale import choose_scale
 from nearfar.supervision import Supervision
 from protocol import Array, commit, load, splits

@@ -30,6 +30,7 @@ from nearfar.learners.classic import RCA as RCA
 from nearfar.learners.classic import XQDA as XQDA
 from nearfar.learners.classic import InverseCovariance as InverseCovariance
 from nearfar.learners.forest import ForestMetric as ForestMetric
+from nearfar.learners.forest import PiecewiseMetric as PiecewiseMetric
 from nearfar.learners.max_margin import FrobMetric as FrobMetric
 from nearfar.learners.max_margin import MaxMarginMetric as MaxMarginMetric
 from nearfar.learners.max_margin import MaxMarginPath as MaxMarginPath
@@ -40,7 +41,6 @@ from nearfar.learners.max_margin.matching_pursuit import (
 from nearfar.learners.nca import NCA as NCA
 from nearfar.learners.nca import MixtureNCA as MixtureNCA
 from nearfar.learners.nca import SparseNCA as SparseNCA
-from nearfar.learners.pieces import PiecewiseMetric as PiecewiseMetric
 from nearfar.learners.selection.auto import AutoMetric as AutoMetric
 from nearfar.metrics.metric import Metric as Metric
 from nearfar.metrics.variants import GatedMetric as GatedMetric

@@ -15,7 +15,7 @@ from nearfar import LSML, RCA, Chunklets, Metric, Pairs, RandomPairs, Triplets, 
 from nearfar.comparison import Category
 from nearfar.comparison.tasks import judgement_folds
 from nearfar.evidence.intervals import judgement_shares
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.measures.judgements import misplaced
 
 X, Y = load_wine(return_X_y=True)

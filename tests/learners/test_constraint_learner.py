@@ -9,9 +9,9 @@ from sklearn.datasets import load_wine
 
 import nearfar
 from nearfar import ITML, LSML, InverseCovariance, PSDBoost, RandomPairs, RandomTriplets
-from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.base import ConstraintLearner
 from nearfar.learners.problem import FitInput, inverse_covariance
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.rows import open_rows
 from nearfar.supervision import Supervision
 

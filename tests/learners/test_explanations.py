@@ -31,7 +31,7 @@ from nearfar import (
     plots,
 )
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.explanations import row_numbers
+from nearfar.learners.fitting import row_numbers
 
 X, Y = load_iris(return_X_y=True)
 TRIPLETS = NearestTriplets()(X, Y)

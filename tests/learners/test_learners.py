@@ -48,8 +48,7 @@ from nearfar import (
     SparseNCA,
     Triplets,
 )
-from nearfar.learners.base import MetricLearner
-from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.base import ConstraintLearner, MetricLearner
 from nearfar.numerics import linear_algebra
 from nearfar.runtime.progress import watching
 from problems import public_names, set_bands

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from nearfar import LMNN, MLKR, NCA, Metric, MixtureNCA, NearestTriplets, SparseNCA
 from nearfar.learners.map_learner import named_map, principal_axes
 from nearfar.learners.problem import FitInput
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.rows import open_rows
 from nearfar.supervision import Supervision
 

@@ -23,7 +23,7 @@ from nearfar import (
     Triplets,
 )
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.classic.closed_form import SummedClosedForm
+from nearfar.learners.classic.closed_form_base import SummedClosedForm
 from nearfar.measures import knn_error
 from problems import labelled, public_names
 

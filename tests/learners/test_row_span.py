@@ -9,7 +9,7 @@ import nearfar
 from nearfar import GatedMetric, Metric
 from nearfar.learners import fitting
 from nearfar.learners.base import known_learners
-from nearfar.learners.row_span import RowSpan
+from nearfar.learners.scaling import RowSpan
 from nearfar.metrics.variants import WideMetric
 
 LEARNERS = [

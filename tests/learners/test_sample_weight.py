@@ -58,9 +58,9 @@ from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.triplet_operator import TripletOperator
 from nearfar.learners.classic import impostors, lmnn
 from nearfar.learners.classic.mlkr import LeaveOneOutRegression
-from nearfar.learners.nca.mixture_problem import Mixture, MixtureModel
+from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.learners.selection.held_out import held_out_parts
 from nearfar.learners.selection.scale import choose_scale
 from nearfar.metrics.metric import Metric

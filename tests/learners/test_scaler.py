@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
-from nearfar.learners import scaler
-from nearfar.learners.scaler import Scaler
+from nearfar.learners import scaling as scaler
+from nearfar.learners.scaling import Scaler
 
 X = load_wine().data
 

@@ -32,7 +32,7 @@ from nearfar import (
     RandomPairs,
     Triplets,
 )
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 
 X, Y = (part[::2] for part in load_iris(return_X_y=True))
 DATA, NUMBERS = load_diabetes(return_X_y=True)

@@ -29,8 +29,7 @@ from nearfar import (
     RandomTriplets,
     SparseNCA,
 )
-from nearfar.learners.base import MetricLearner
-from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.base import ConstraintLearner, MetricLearner
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from problems import half_of, log_probabilities, public_names
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearfar import RCA, InverseCovariance, MaxMarginMetric, PairVerifier, RandomPairs
-from nearfar.learners.pipelines import fit_pipeline, learner_of
+from nearfar.learners.base import fit_pipeline, learner_of
 from nearfar.supervision.copies import comparable_rows, find_copies
 from nearfar.verification.splits import all_pairs, split_labels
 from verification.populations import all_pairs as every_pair

@@ -28,7 +28,7 @@ from scipy.special import expit
 
 from nearfar.ask.ordinal_embedding import OrdinalEmbedding, OrdinalProblem
 from nearfar.ask.posterior import LogisticPosterior
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.supervision import Triplets
 from nearfar.typing import Floats, Ints, Matrix, Vector
 

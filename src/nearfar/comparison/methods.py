@@ -32,10 +32,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearfar.evidence.verdict import COSINE, STANDARDISED, UNSCALED
-from nearfar.learners.base import MetricLearner, known_learners
+from nearfar.learners.base import Estimator, MetricLearner, fit_pipeline, known_learners, last_step
 from nearfar.learners.classic import LDA, InverseCovariance
-from nearfar.learners.pipelines import Estimator, fit_pipeline, last_step
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.metrics.gallery import MANHATTAN, Distance, Pairwise
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.variants import WideMetric

@@ -38,7 +38,7 @@ from nearfar.comparison.tasks import (
     is_count,
     stratified_order,
 )
-from nearfar.learners.pipelines import Estimator
+from nearfar.learners.base import Estimator
 from nearfar.measures.registry import measures_for
 from nearfar.numerics.missing import (
     at_rows,

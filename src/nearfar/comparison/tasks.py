@@ -47,8 +47,8 @@ from sklearn.utils import _safe_indexing, check_array, check_random_state
 from nearfar.comparison.methods import FittedClassifier, Method
 from nearfar.evidence.intervals import OverlappingJudgements, known_mean
 from nearfar.evidence.splits import group_splitter
-from nearfar.learners.pipelines import Estimator
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.base import Estimator
+from nearfar.learners.scaling import Scaler
 from nearfar.measures.neighbor_votes import NUMBERS, best_number
 from nearfar.measures.registry import ERROR, HeldOutJudgements, Rankings, Voters, measures_for
 from nearfar.metrics.gallery import Distance, Gallery, Search

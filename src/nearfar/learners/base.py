@@ -4,6 +4,14 @@ A learner is a class of parameters, declared as the fields of a dataclass (`decl
 `_build_problem`, which makes its `Problem` from checked and scaled input. What it is, for instance
 what it learns from and whether AutoMetric tries it, is declared on its class; all lists of learners
 are derived from that (`known_learners`).
+
+`ConstraintLearner`: what learners from constraints share.
+
+Pipelines that end in a learner.
+
+Features that are fitted to rows, such as principal components or weights of words, know these rows.
+What is measured on them later is flattered, as it is by a metric that was learned from them. A
+pipeline is therefore fitted as a whole, to the rows that its learner learns from.
 """
 
 from __future__ import annotations
@@ -23,8 +31,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nearfar.learners import fitting
 from nearfar.learners.declaration import (
@@ -36,8 +45,7 @@ from nearfar.learners.declaration import (
     Variant,
     learner,
 )
-from nearfar.learners.explanations import warn_of_row_numbers
-from nearfar.learners.fitting import Data, FitMethod
+from nearfar.learners.fitting import Data, FitMethod, warn_of_row_numbers
 from nearfar.learners.problem import (
     FitInput,
     Problem,
@@ -62,9 +70,9 @@ from nearfar.runtime.progress import (
 )
 from nearfar.runtime.threads import limited_threads
 from nearfar.supervision.supervision import are_numbers
-from nearfar.typing import Array, Floats, Matrix
+from nearfar.typing import Array, Floats, Ints, Matrix, Vector
 
-_FAMILIES = ("boosting", "classic", "forest", "max_margin", "nca", "pieces", "selection.auto")
+_FAMILIES = ("boosting", "classic", "forest", "max_margin", "nca", "selection.auto")
 
 
 @learner
@@ -398,3 +406,85 @@ def known_learners() -> dict[str, type[MetricLearner]]:
             learners.append(kind)
     learners.sort(key=lambda kind: (kind.__module__, kind.__name__))
     return {kind.__name__: kind for kind in learners}
+
+
+@learner
+class ConstraintLearner(MetricLearner):
+    """Base of the learners that learn from constraints and stay near a prior metric.
+
+    A strategy makes constraints from labels.
+    """
+
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    validation_fraction: ValidationFraction = "auto"
+    validation: Validation = "rows"
+    constraints: Any = None
+    prior: Prior = "identity"
+    tol: float
+
+    supervision: ClassVar[tuple[str, ...]] = ("labels", "pairs", "triplets")
+
+    def _slow_on_many_rows(self) -> bool:
+        # Mining compares all rows; strategies that draw constraints do not.
+        return not getattr(self.constraints, "ignores_rows", False)
+
+
+Estimator = Any
+"""A learner, a pipeline or anything else with `fit` and `transform`; they have no common type."""
+
+
+def learner_of(estimator: Estimator) -> MetricLearner:
+    """Return the learner that a pipeline ends in, or the learner itself."""
+    last = last_step(estimator)
+    if not isinstance(last, MetricLearner):
+        what = "A pipeline must end in" if last is not estimator else "The learner must be"
+        raise TypeError(f"{what} a learner of a metric, such as RCA(); got {last!r}.")
+    return last
+
+
+def last_step(estimator: Estimator) -> Estimator:
+    """Return the last step of a pipeline, also of one in another, or the estimator itself."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def fit_pipeline(
+    estimator: Estimator,
+    X: ArrayLike,
+    y: object,
+    *,
+    labels: Array | None = None,
+    groups: Ints | None = None,
+    sample_weight: Vector | None = None,
+) -> Estimator:
+    """Fit a learner, or all steps of a pipeline, to the same rows.
+
+    Parameters
+    ----------
+    X: shape (n_samples, n_features). Whatever the first step takes.
+    y: What the learner learns from.
+    labels: shape (n_samples,). What the other steps learn from, if that is not `y`.
+    groups, sample_weight: shape (n_samples,). For the learner.
+    """
+    if not isinstance(estimator, Pipeline):
+        given = {"groups": groups, "sample_weight": sample_weight}
+        return estimator.fit(X, y, **{name: own for name, own in given.items() if own is not None})
+    *steps, (name, last) = estimator.steps
+    if steps:
+        features = Pipeline(steps, memory=estimator.memory)
+        X = features.fit_transform(X, y if labels is None else labels)
+        steps = features.steps
+    last = fit_pipeline(last, X, y, labels=labels, groups=groups, sample_weight=sample_weight)
+    return Pipeline([*steps, (name, last)], memory=estimator.memory)
+
+
+def features_of(fitted: Estimator, X: ArrayLike) -> Floats:
+    """Return what the learner at the end of a fitted pipeline gets of some rows."""
+    while isinstance(fitted, Pipeline):
+        X = fitted[:-1].transform(X) if len(fitted) > 1 else X
+        fitted = fitted.steps[-1][1]
+    return np.asarray(check_array(X, dtype=[np.float64, np.float32]))

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearfar.learners import fitting
 from nearfar.learners.fitting import Data
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.learners.selection.held_out import sample
 from nearfar.rows import Rows
 from nearfar.supervision import NearestTriplets, Supervision, kind_of

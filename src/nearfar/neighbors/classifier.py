@@ -12,9 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.learners.base import MetricLearner
+from nearfar.learners.base import MetricLearner, features_of, fit_pipeline, learner_of
 from nearfar.learners.boosting import BoostMetric
-from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
 from nearfar.measures.neighbor_votes import (
     DEFAULT_NEIGHBORS,
     NUMBERS,

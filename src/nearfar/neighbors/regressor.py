@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.learners.base import MetricLearner
-from nearfar.learners.pipelines import learner_of
+from nearfar.learners.base import MetricLearner, learner_of
 from nearfar.learners.selection.auto import AutoMetric
 from nearfar.measures.neighbor_votes import NUMBERS, best_number
 from nearfar.metrics.gallery import Gallery

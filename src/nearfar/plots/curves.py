@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.measures import knn_error, neighbor_accuracy_curve, verification, verification_curve
 from nearfar.measures.verification import RocCurve, Verification
 from nearfar.metrics.metric import Metric

@@ -18,9 +18,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from nearfar.columns.cells import is_frame
 from nearfar.evidence.certify import PairEvidence, choose_threshold, parse_target
-from nearfar.learners.base import MetricLearner
+from nearfar.learners.base import MetricLearner, features_of, fit_pipeline, learner_of
 from nearfar.learners.max_margin import MaxMarginMetric
-from nearfar.learners.pipelines import features_of, fit_pipeline, learner_of
 from nearfar.measures import LikelihoodRatios, verification, verification_curve
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.variants import as_metric

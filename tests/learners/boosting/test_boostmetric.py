@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from nearfar import BoostMetric, Metric, NearestTriplets, RandomPairs, Triplets
 from nearfar.datasets import make_known_metric
 from nearfar.learners.boosting import boostmetric
+from nearfar.learners.boosting.base import boost
 from nearfar.learners.boosting.boostmetric import PenalizedLoss
-from nearfar.learners.boosting.loop import boost
 from nearfar.learners.boosting.triplet_operator import TripletOperator
 from problems import half_of
 from references import boostmetric as reference

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
-from nearfar.learners.boosting.loop import _RIDGE, _newton_weights, boost_in_blocks
+from nearfar.learners.boosting.base import _RIDGE, _newton_weights, boost_in_blocks
 from nearfar.learners.boosting.metricboost import RealResponse
 from problems import labelled
 

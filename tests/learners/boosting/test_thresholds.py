@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearfar.learners.boosting.thresholds import _roots, best_threshold, gaussian_threshold
+from nearfar.learners.boosting.triplet_operator import _roots, best_threshold, gaussian_threshold
 from references import metricboost as reference
 
 

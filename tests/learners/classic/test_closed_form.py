@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import DCA, GMML, KISSME, LFDA, PLDA, RCA, XQDA, Chunklets, Metric, Pairs
-from nearfar.learners.classic.closed_form import ClosedFormLearner, Span
+from nearfar.learners.classic.closed_form_base import ClosedFormLearner, Span
 from problems import labelled, points_with_a_single, public_names
 from references.closed_forms import all_pairs
 

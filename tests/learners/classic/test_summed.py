@@ -23,8 +23,7 @@ from nearfar import (
     Pairs,
     Triplets,
 )
-from nearfar.learners.classic.closed_form import SummedClosedForm
-from nearfar.learners.classic.running_sums import GroupMoments
+from nearfar.learners.classic.closed_form_base import GroupMoments, SummedClosedForm
 from problems import labelled, public_names
 
 SUMMED = [DCA, GMML, KISSME, LDA, PLDA, RCA, XQDA, InverseCovariance]

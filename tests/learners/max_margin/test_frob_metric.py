@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 from nearfar import AutoMetric, FrobMetric, Metric, NearestTriplets, Pairs, Triplets
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from problems import DEGENERATE, degenerate_points, posed_triplets
 from references import triplets as reference
 

@@ -13,8 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from nearfar import MatchingPursuitBasis, MaxMarginMetric, Metric, Pairs, RandomPairs
 from nearfar.learners.max_margin.box_dual import ascend_box
-from nearfar.learners.max_margin.cutting_planes import cut_planes
-from nearfar.learners.max_margin.max_margin_objective import MaxMarginObjective, PairOperator
+from nearfar.learners.max_margin.cutting_planes import MaxMarginObjective, PairOperator, cut_planes
 from nearfar.runtime.history import History
 from problems import random_pairs
 from references import maxmargin as reference

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearfar import Pairs
-from nearfar.learners.max_margin.max_margin_objective import PairOperator, Solution
+from nearfar.learners.max_margin.cutting_planes import PairOperator, Solution
 from problems import random_pairs
 from references import maxmargin as reference
 

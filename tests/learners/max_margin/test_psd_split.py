@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearfar.learners.max_margin.psd_split import PsdSplit
+from nearfar.learners.max_margin.box_dual import PsdSplit
 
 
 @settings(max_examples=40, deadline=None)

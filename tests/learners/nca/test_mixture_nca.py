@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import NCA, GatedMetric, Metric, MixtureNCA, SparseNCA, datasets
-from nearfar.learners.nca.mixture_problem import Mixture, MixtureModel
+from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from nearfar.measures import knn_error
 from problems import points_with_a_single

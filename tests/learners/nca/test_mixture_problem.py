@@ -8,8 +8,8 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar import MixtureNCA
-from nearfar.learners.nca import mixture_problem
-from nearfar.learners.nca.mixture_problem import Mixture, MixtureModel, coarse_to_fine
+from nearfar.learners.nca import mixture_nca as mixture_problem
+from nearfar.learners.nca.mixture_nca import Mixture, MixtureModel, coarse_to_fine
 from nearfar.learners.nca.soft_neighbors import SoftNeighbors
 from problems import points_with_a_single
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import nearfar
 from nearfar import NCA, AutoMetric, BoostMetric, DRMetric, MixtureNCA, RandomPairs, RandomTriplets
 from nearfar.evidence.intervals import mean_interval
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.learners.selection import auto_problem as module
 from nearfar.learners.selection import scale as scales
 from nearfar.learners.selection.expectation import Fold, expect_judgements

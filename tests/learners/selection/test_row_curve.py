@@ -11,10 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from nearfar import LFDA, LMNN, MLKR, NCA, BoostMetric, MetricBoost, MixtureNCA, SparseNCA
 from nearfar.learners import fitting
 from nearfar.learners.nca import nca
-from nearfar.learners.scaler import Scaler
-from nearfar.learners.selection import row_curve
-from nearfar.learners.selection.choice import Selection
-from nearfar.learners.selection.row_curve import select_rows
+from nearfar.learners.scaling import Scaler
+from nearfar.learners.selection import choice as row_curve
+from nearfar.learners.selection.choice import Selection, select_rows
 from nearfar.supervision import RandomTriplets, Supervision
 
 SIZE = 600

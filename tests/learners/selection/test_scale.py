@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import Normalizer
 
 from nearfar import BoostMetric, MaxMarginMetric, Metric, MetricBoost, MixtureNCA, Pairs, Triplets
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.learners.selection import scale as module
 from nearfar.supervision import Chunklets, RandomPairs, RandomTriplets, Supervision
 

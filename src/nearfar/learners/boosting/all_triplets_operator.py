@@ -31,8 +31,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.learners.boosting.thresholds import best_threshold, gaussian_threshold
-from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
+from nearfar.learners.boosting.triplet_operator import (
+    Line,
+    ThresholdedLine,
+    best_threshold,
+    gaussian_threshold,
+)
 from nearfar.losses import Exponential
 from nearfar.losses.loss import MarginLoss, log_sum_exp
 from nearfar.numerics.linear_algebra import leading

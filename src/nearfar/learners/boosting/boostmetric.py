@@ -48,13 +48,11 @@ from nearfar.learners.boosting.base import (
     Assembly,
     BoostingLearner,
     BoostingProblem,
-    Start,
-    partial_fit,
-)
-from nearfar.learners.boosting.loop import (
     NewTerms,
     Rule,
+    Start,
     boost,
+    partial_fit,
 )
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.declaration import Variant, learner

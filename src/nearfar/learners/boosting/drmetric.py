@@ -49,8 +49,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import logsumexp
 
-from nearfar.learners.boosting.base import BoostingLearner, partial_fit
-from nearfar.learners.boosting.loop import NewTerms
+from nearfar.learners.boosting.base import BoostingLearner, NewTerms, partial_fit
 from nearfar.learners.boosting.trace_one import (
     SpannedTriplets,
     TraceOneProblem,

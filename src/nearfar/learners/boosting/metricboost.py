@@ -53,14 +53,12 @@ from nearfar.learners.boosting.base import (
     Assembly,
     BoostingLearner,
     BoostingProblem,
-    Start,
-    partial_fit,
-)
-from nearfar.learners.boosting.loop import (
     Operator,
     Rule,
+    Start,
     boost,
     boost_in_blocks,
+    partial_fit,
 )
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine, TripletOperator
 from nearfar.learners.declaration import Variant, learner

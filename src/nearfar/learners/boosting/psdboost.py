@@ -43,8 +43,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nearfar.learners.boosting.base import BoostingLearner
-from nearfar.learners.boosting.loop import NewTerms
+from nearfar.learners.boosting.base import BoostingLearner, NewTerms
 from nearfar.learners.boosting.trace_one import (
     SpannedTriplets,
     TraceOneProblem,

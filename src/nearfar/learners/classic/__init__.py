@@ -1,18 +1,14 @@
 """The methods that others are compared with: closed forms, LMNN, ITML and others."""
 
-from nearfar.learners.classic.dca import DCA
+from nearfar.learners.classic.closed_forms import DCA, KISSME, LDA, RCA, XQDA, InverseCovariance
 from nearfar.learners.classic.gmml import GMML
-from nearfar.learners.classic.inverse_covariance import InverseCovariance
 from nearfar.learners.classic.itml import ITML
-from nearfar.learners.classic.kissme import KISSME, XQDA
-from nearfar.learners.classic.lda import LDA
 from nearfar.learners.classic.lfda import LFDA
 from nearfar.learners.classic.lmnn import LMNN
 from nearfar.learners.classic.lsml import LSML
 from nearfar.learners.classic.mlkr import MLKR
 from nearfar.learners.classic.mmc import MMC
 from nearfar.learners.classic.plda import PLDA
-from nearfar.learners.classic.rca import RCA
 
 __all__ = [
     "DCA",

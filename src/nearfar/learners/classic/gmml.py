@@ -32,7 +32,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import cholesky, eigh, inv, solve_triangular
 
-from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
+from nearfar.learners.classic.closed_form_base import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import (
     Evidence,
     Shrinkage,
@@ -41,7 +41,7 @@ from nearfar.learners.classic.scatter import (
 )
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import factor_on_scaled_points
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.linear_algebra import by_spread
 from nearfar.runtime.parameters import ParameterRule, choice, either, instance, number, optional

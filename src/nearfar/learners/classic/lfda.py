@@ -33,7 +33,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from nearfar.learners.classic.closed_form import (
+from nearfar.learners.classic.closed_form_base import (
     ClosedFormLearner,
     ClosedFormProblem,
     Solution,

@@ -27,10 +27,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from nearfar.learners.classic.certified_search import CertifiedProblem, SearchPoint
-from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.base import ConstraintLearner
 from nearfar.learners.declaration import GIVEN_PRIOR_RULE, learner
-from nearfar.learners.problem import FitInput, MetricBuilder, factor_on_scaled_points
+from nearfar.learners.problem import (
+    CertifiedProblem,
+    FitInput,
+    MetricBuilder,
+    SearchPoint,
+    factor_on_scaled_points,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges
 from nearfar.runtime.history import History

@@ -38,11 +38,16 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from nearfar.learners.classic.certified_search import CertifiedProblem, SearchPoint
+from nearfar.learners.base import ConstraintLearner
 from nearfar.learners.classic.logdet import SAME_POINT
-from nearfar.learners.constraint_learner import ConstraintLearner
 from nearfar.learners.declaration import learner
-from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
+from nearfar.learners.problem import (
+    CertifiedProblem,
+    FitInput,
+    SearchPoint,
+    factor_on_scaled_points,
+    prior_factor,
+)
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.edges import Edges, squared_distances
 from nearfar.runtime.history import History, Iteration, Iterations

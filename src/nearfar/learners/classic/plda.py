@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearfar.learners.classic.closed_form import Axes, Solution, SummedClosedForm
+from nearfar.learners.classic.closed_form_base import Axes, Solution, SummedClosedForm
 from nearfar.learners.classic.scatter import (
     ROUNDING,
     Evidence,
@@ -47,7 +47,7 @@ from nearfar.learners.classic.scatter import (
     with_ridge,
 )
 from nearfar.learners.declaration import learner
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.metrics.points import check_rows
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.missing import naming_remedies

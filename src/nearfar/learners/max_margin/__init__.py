@@ -1,7 +1,10 @@
-"""Max-margin learners: of a metric and a threshold from pairs, and of a metric from triplets."""
+"""Max-margin learners of pairs and of triplets."""
 
 from nearfar.learners.max_margin.frob_metric import FrobMetric
-from nearfar.learners.max_margin.max_margin_metric import MaxMarginMetric
-from nearfar.learners.max_margin.max_margin_path import MaxMarginPath, max_margin_path
+from nearfar.learners.max_margin.max_margin_metric import (
+    MaxMarginMetric,
+    MaxMarginPath,
+    max_margin_path,
+)
 
 __all__ = ["FrobMetric", "MaxMarginMetric", "MaxMarginPath", "max_margin_path"]

@@ -35,10 +35,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from nearfar.learners.constraint_learner import ConstraintLearner
+from nearfar.learners.base import ConstraintLearner
 from nearfar.learners.declaration import MaxRows, learner
-from nearfar.learners.max_margin.box_dual import ascend_box, digest
-from nearfar.learners.max_margin.psd_split import PsdSplit
+from nearfar.learners.max_margin.box_dual import PsdSplit, ascend_box, digest
 from nearfar.learners.problem import (
     FitInput,
     MetricBuilder,

@@ -20,6 +20,9 @@ Where nearfar departs from the paper, and why:
 - The penalty is on the mean over points, so that it means the same for any number of them.
 - L-BFGS in place of fixed steps and eigenvalue clipping. At the end, directions that the penalty
   makes vanish are dropped, if that lowers the objective.
+
+In batches, for very many points, Adam takes a step for each batch. `partial_fit` takes one pass
+over the batches of new rows, in the units of the first part, and keeps Adam's moments.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,24 +40,93 @@ from sklearn.utils.metaestimators import available_if
 from nearfar.learners import fitting
 from nearfar.learners.declaration import Validation, ValidationFraction, Variant, learner
 from nearfar.learners.map_learner import MapLearner
-from nearfar.learners.nca.batches import Adam, Batches, Stream
-from nearfar.learners.nca.mixture_problem import Mixture, MixtureProblem
+from nearfar.learners.nca.mixture_nca import Mixture, MixtureProblem
 from nearfar.learners.nca.soft_neighbors import (
     NeighborhoodProblem,
     SoftNeighbors,
     check_classes,
+    has_enough_classes,
     nonzero_rows,
 )
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem, WarmStart
-from nearfar.learners.scaler import Scaler
-from nearfar.learners.selection.choice import Selection
+from nearfar.learners.scaling import Scaler
+from nearfar.learners.selection.choice import EXACT_ROWS, Selection
 from nearfar.learners.selection.held_out import sample
-from nearfar.learners.selection.row_curve import EXACT_ROWS
 from nearfar.numerics.optimizers import lbfgs
+from nearfar.rows import Points, Rows
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number, optional
 from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Ints, Matrix, Vector
+
+# Change of the map in a step: larger ones leave more noise, smaller ones need more passes.
+_STEP = 0.03
+# The usual decay of Adam's moments (Kingma and Ba, ICLR 2015).
+_MOMENTS = (0.9, 0.999)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Points, labels and weights in random parts of about `size`."""
+
+    Z: Points
+    codes: Ints
+    size: int
+    random_state: np.random.RandomState
+    weight: Vector | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.Z, Rows) and not self.Z.random_access:
+            raise ValueError(
+                "Batches are drawn at random, for which Parquet files and Dask arrays are too "
+                "slow; save X as a .npy file."
+            )
+
+    def draw(self) -> list[Ints]:
+        """Return the rows of each part."""
+        number = max(1, round(len(self.Z) / self.size))
+        parts = np.array_split(self.random_state.permutation(len(self.Z)), number)
+        return [rows for rows in parts if has_enough_classes(self.codes[rows])]
+
+
+@dataclass(frozen=True)
+class Adam:
+    """A map, the running moments of its gradients, and how many there were."""
+
+    L: Matrix
+    first: Matrix
+    second: Matrix
+    number: int
+
+    @classmethod
+    def start(cls, L: Matrix) -> Adam:
+        """Begin at a map."""
+        return cls(L, np.zeros_like(L), np.zeros_like(L), 0)
+
+    def moved(self, gradient: Matrix) -> Adam:
+        """Take a step."""
+        number = self.number + 1
+        first = _MOMENTS[0] * self.first + (1 - _MOMENTS[0]) * gradient
+        second = _MOMENTS[1] * self.second + (1 - _MOMENTS[1]) * gradient**2
+        size = np.sqrt(second / (1 - _MOMENTS[1] ** number)) + 1e-12
+        step = _STEP / len(self.L) ** 0.5 * first / (1 - _MOMENTS[0] ** number) / size
+        return Adam(self.L - step, first, second, number)
+
+
+class Stream(NamedTuple):
+    """Where `partial_fit` continues.
+
+    Attributes
+    ----------
+    scaler: Units of the first part, which all parts are scaled with.
+    unit: Mean variance of the first part's scaled points.
+    """
+
+    scale: str | None
+    scaler: Scaler
+    unit: float
+    at: Adam
+
 
 # Shares of the penalty: directions whose slope is above may be dropped; tried in order.
 _VANISHING = (0.2, 0.5)

@@ -15,7 +15,7 @@ from nearfar.learners.base import MetricLearner, known_learners
 from nearfar.learners.declaration import Validation, learner
 from nearfar.learners.fitting import Data, FitMethod, builder_of, choose_scale, learn
 from nearfar.learners.problem import FitInput, Problem
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.learners.selection.auto_problem import AutoProblem, outer_splits
 from nearfar.learners.selection.choice import Selection
 from nearfar.learners.selection.expectation import Expected

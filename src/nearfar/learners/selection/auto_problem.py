@@ -39,7 +39,7 @@ from nearfar.learners.fitting import (
     try_rows,
 )
 from nearfar.learners.problem import MetricBuilder, Problem
-from nearfar.learners.selection.choice import Choice, Trial, best_choice
+from nearfar.learners.selection.choice import EXACT_ROWS, Choice, Trial, best_choice
 from nearfar.learners.selection.expectation import (
     Expected,
     Fold,
@@ -58,7 +58,6 @@ from nearfar.learners.selection.held_out import (
     optimal_weights,
     sample,
 )
-from nearfar.learners.selection.row_curve import EXACT_ROWS
 from nearfar.measures.neighbor_votes import DEFAULT_NEIGHBORS, NUMBERS, best_number
 from nearfar.metrics.feature_maps import moved
 from nearfar.metrics.metric import Metric

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.measures.judgements import misplaced
 from nearfar.metrics.metric import triplet_scores
 from nearfar.numerics.edges import squared_distances

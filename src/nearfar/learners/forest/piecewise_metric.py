@@ -20,7 +20,7 @@ from nearfar.learners.classic import LDA, MLKR, RCA
 from nearfar.learners.declaration import learner
 from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.learners.problem import FitInput, Problem
-from nearfar.learners.scaler import Scaler
+from nearfar.learners.scaling import Scaler
 from nearfar.metrics.feature_maps import PieceMap, moved
 from nearfar.runtime.parameters import ParameterRule, integer
 
