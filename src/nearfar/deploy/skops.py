@@ -14,7 +14,7 @@ TRUSTED_TYPES = [
     "nearfar.supervision.strategies.NearestTriplets",
     "nearfar.supervision.strategies.RandomPairs",
     "nearfar.supervision.strategies.RandomTriplets",
-    "nearfar.measures.verification.LikelihoodRatios",
+    "nearfar.evidence.calibrate.LikelihoodRatios",
     "nearfar.measures.neighbor_votes.Reliability",
     "nearfar.measures.verification.RocCurve",
     "nearfar.learners.boosting.base.Assembly",
