@@ -33,7 +33,7 @@ import numpy as np
 import nearfar
 from nearfar import datasets
 from nearfar.ask import Chooser
-from nearfar.ask.questions import arrays
+from nearfar.ask.chooser import arrays
 from nearfar.runtime.threads import limited_threads
 from protocol import Array
 

@@ -28,8 +28,8 @@ import polars as pl
 
 from nearfar import RecordMatcher
 from nearfar.records import Records, candidate_pairs
-from nearfar.records.candidates import kept_matches, pair_places
-from nearfar.records.questions import choose_questions
+from nearfar.records.records import kept_matches, pair_places
+from nearfar.records.tables import choose_questions
 from protocol import Array, commit, record
 from protocol import stored as read
 

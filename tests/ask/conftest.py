@@ -10,8 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from nearfar.ask.collection import Collection, Objects
-from nearfar.ask.store import Store
+from nearfar.ask.store import Collection, Objects, Store
 
 PEOPLE = ["Ann", "Ben", "Cid"]
 
@@ -65,8 +64,7 @@ def collection(tmp_path):
 def serve():
     """Return a function that serves a collection on this machine, and gives its address."""
     pytest.importorskip("uvicorn", reason="uvicorn is not installed")
-    from nearfar.ask.connections import server_of
-    from nearfar.ask.server import make_app
+    from nearfar.ask.server import make_app, server_of
 
     running = []
 

@@ -9,10 +9,9 @@ import pytest
 from scipy.stats import norm
 
 from nearfar.ask import Chooser, Question
-from nearfar.ask.models import MetricModel, PlaceModel
-from nearfar.ask.posterior import LogisticPosterior, predictive_information
+from nearfar.ask.chooser import AnswerArrays, arrays
+from nearfar.ask.models import LogisticPosterior, MetricModel, PlaceModel, predictive_information
 from nearfar.ask.progress import consistency, learning_curve, measure, people
-from nearfar.ask.questions import AnswerArrays, arrays
 from references import question_choice
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ask.conftest import make_collection
 
-connections = pytest.importorskip("nearfar.ask.connections", reason="uvicorn is not installed")
+connections = pytest.importorskip("nearfar.ask.server", reason="uvicorn is not installed")
 
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 

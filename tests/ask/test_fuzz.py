@@ -140,7 +140,7 @@ def answered(place, sent):
 
 def test_no_request_is_an_error_of_the_server(collection, serve, monkeypatch):
     # Requests that are too short for their length are waited for.
-    monkeypatch.setattr("nearfar.ask.connections.PATIENCE", 0.05)
+    monkeypatch.setattr("nearfar.ask.server.PATIENCE", 0.05)
     logged = logging.Handler(logging.ERROR)
     records = []
     logged.emit = records.append

@@ -8,7 +8,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
 
-from nearfar.records.assignment import clusters, one_to_one
+from nearfar.records.matcher import clusters, one_to_one
 
 
 @pytest.mark.parametrize("seed", range(5))

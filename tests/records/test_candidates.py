@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from nearfar.records import candidate_pairs, candidates
-from nearfar.records.candidates import kept_matches, pair_places
+from nearfar.records import candidate_pairs
+from nearfar.records import records as candidates
+from nearfar.records.records import kept_matches, pair_places
 
 
 def people(n, rng):

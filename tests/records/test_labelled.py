@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from nearfar.records import labelled as labelled_pairs
-from nearfar.records.labelled import LabelledPairs
+from nearfar.records import model as labelled_pairs
+from nearfar.records.model import LabelledPairs
 from nearfar.records.records import Records
 from nearfar.verification import TargetNotCertifiedError, choose_threshold, parse_target
 

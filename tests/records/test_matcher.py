@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from nearfar import RecordMatcher
 from nearfar.records import matcher as matcher_module
-from nearfar.records.labelled import LabelledPairs
+from nearfar.records.model import LabelledPairs
 from nearfar.records.records import Records
 from nearfar.verification import TargetNotCertifiedError
 from tests.records.people import equal_in_one_field, messy, people

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nearfar.records.matches import Matches, find_matches
+from nearfar.records.matcher import Matches, find_matches
 
 
 def stub(scores, threshold=0.0):

@@ -7,13 +7,13 @@ import pytest
 from scipy.special import expit
 
 from nearfar.records import candidate_pairs
-from nearfar.records.questions import (
+from nearfar.records.tables import (
     choose_questions,
     estimated_f1,
     f1_in_words,
     pairs_by_rare_values,
 )
-from record_tables import persons
+from tests.records.people import persons
 
 RNG = np.random.default_rng(0)
 SCORES = np.concatenate([RNG.normal(-8, 2, 9000), RNG.normal(0, 2, 600), RNG.normal(6, 2, 400)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from nearfar.columns.cells import NO_LABEL_WORDS
-from nearfar.frames.formats import TABLES, column_names, kind_of
+from nearfar.frames.formats import TABLES, column_names, kind_of, read_frame
 from nearfar.frames.reader import Source, named_columns, require_columns
-from nearfar.frames.table import Frame, NotClassesError, Table, TableError
+from nearfar.frames.table import Frame, NotClassesError, Table, TableError, no_file
 from nearfar.runtime.messages import counted, note, option, quoted
 from nearfar.supervision import Pairs, Supervision, Triplets, keep_copies_together
 from nearfar.supervision.supervision import are_numbers
@@ -139,6 +141,22 @@ _PERSON = "person"
 SAME = ("similar", "same")
 """Names of the column that says which pairs are similar; `verify --out` writes the second."""
 
+ANSWERS_ENDING = ".db"
+"""How the names of files of answers end, which `nearfar ask` writes."""
+_ANSWERS = """
+SELECT {}, q.person, p.weight, strftime('%Y-%m-%dT%H:%M:%f+00:00', a.answered, 'unixepoch'),
+       a.seconds, q.origin, q.chooser
+FROM answers a JOIN questions q ON q.id = a.question JOIN people p ON p.name = q.person
+JOIN objects x ON x.number = q.first JOIN objects y ON y.number = q.second
+LEFT JOIN objects z ON z.number = q.third WHERE a.undone IS NULL ORDER BY a.number
+"""
+_JUDGED = {
+    "triplets": "x.name, CASE a.answer WHEN 'right' THEN z.name ELSE y.name END, "
+    "CASE a.answer WHEN 'right' THEN y.name ELSE z.name END, a.answer, a.answer",
+    "pairs": "x.name, y.name, CASE a.answer WHEN 'same' THEN 'true' WHEN 'different' THEN 'false' "
+    "ELSE '' END, a.answer, ''",
+}
+
 FEWEST_PEOPLE = 5
 """With fewer people, objects are held out, and not people."""
 
@@ -224,6 +242,41 @@ def copies_together(table: Table) -> Table:
     if together.listed:
         table = replace(table, supervision=together.given)
     return replace(table, groups=together.groups, n_copies=n_copies)
+
+
+def read_judgements(path: Path, kind: str) -> pl.DataFrame:
+    """Read a table of triplets or pairs, or the decided answers in a file of `nearfar ask`."""
+    if path.suffix.lower() != ANSWERS_ENDING:
+        return read_frame(path)
+    table, stored = read_answers(path)
+    if stored != kind:
+        raise TableError(f"{path} has {stored}; give it with {option(stored)}.")
+    decided = table.filter(pl.col("answer") != "unsure").drop("seconds", "position")
+    if len(decided) == 0:
+        raise TableError(f"{path} has no answers yet; collect some with `nearfar ask`.")
+    return decided
+
+
+def read_answers(path: Path) -> tuple[pl.DataFrame, str]:
+    """Return the answers in a file of `nearfar ask`, and whether they are "triplets" or "pairs".
+
+    The table has the names of objects: anchor, near and far (of answers that cannot tell, the left
+    and the right object), or a, b and similar. Other columns are the answer, the position on the
+    screen that was picked, the person and their weight, the time, the seconds on the screen, how
+    the question was chosen, and the version of the chooser.
+    """
+    if not path.is_file():
+        raise no_file(path)
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            ((kind,),) = db.execute("SELECT value FROM facts WHERE name = 'kind'").fetchall()
+            rows = db.execute(_ANSWERS.format(_JUDGED[kind])).fetchall()
+    except (sqlite3.Error, ValueError) as error:
+        raise TableError(f"{path} has no judgements: {error}.") from error
+    columns = (*(_TRIPLET if kind == "triplets" else (*_PAIR, SAME[0])), "answer", "position")
+    columns += (_PERSON, "weight", "time", "seconds", "origin", "chooser")
+    types = {name: pl.Float64 if name in ("weight", "seconds") else pl.String for name in columns}
+    return pl.DataFrame(rows, schema=types, orient="row"), kind
 
 
 def read_triplets(table: pl.DataFrame, path: Source, rows: Table) -> Triplets:

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from nearfar.ask.answer_files import ANSWERS_ENDING, read_answers
 from nearfar.frames.formats import WRITTEN_TABLES, check_output
+from nearfar.frames.judgements import ANSWERS_ENDING, read_answers
 from nearfar.old_commands import options
 from nearfar.old_commands.files import write_table
 from nearfar.old_commands.terminal import UserError, command, say
@@ -108,8 +108,7 @@ def ask(
         raise UserError("Name the objects to ask about: a table, or a folder of pictures.")
     if save_as.suffix.lower() != ANSWERS_ENDING:
         raise UserError(f"--out {save_as}: name a file that ends with {ANSWERS_ENDING}.")
-    from nearfar.ask.objects import read_objects
-    from nearfar.ask.session import open_collection, replay_answers, serve
+    from nearfar.ask.ask import open_collection, read_objects, replay_answers, serve
 
     objects = read_objects(
         source, ids=ids, image=image, text=text, drop=drop, pictures=pictures, vectors=vectors

@@ -6,11 +6,14 @@ Each block names its `kind`, which is the macro of the template that writes it. 
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar
 
 # About two lines of a list of neighbours.
 _MAX_TEXT_LENGTH = 120
+_PACKAGES = ("nearfar", "numpy", "scipy", "scikit-learn", "matplotlib")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +181,17 @@ class Facts(Block):
 
     pairs: list[tuple[str, str]]
     kind = "facts"
+
+
+def versions() -> str:
+    """Return the versions of Python and of the packages that matter."""
+    names = [f"Python {platform.python_version()}"]
+    for package in _PACKAGES:
+        try:
+            names.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(names)
 
 
 def shortened(text: str) -> str:

@@ -11,11 +11,9 @@ questions      pairs to begin with, and pairs to ask about
 records        tables as text
 """
 
-from nearfar.records.candidates import candidate_pairs
-from nearfar.records.labelled import Candidates, LabelledPairs
-from nearfar.records.matcher import ComparedField, RecordMatcher
-from nearfar.records.matches import Matches
-from nearfar.records.records import Records
+from nearfar.records.matcher import ComparedField, Matches, RecordMatcher
+from nearfar.records.model import Candidates, LabelledPairs
+from nearfar.records.records import Records, candidate_pairs
 
 __all__ = [
     "Candidates",

@@ -23,20 +23,18 @@ from nearfar.frames.formats import (
     write_frame,
 )
 from nearfar.records import Matches, RecordMatcher, Records, candidate_pairs
-from nearfar.records.candidates import N_CANDIDATES, kept_matches, pair_places
-from nearfar.records.matches import How
-from nearfar.records.questions import (
-    choose_questions,
-    estimated_f1,
-    f1_in_words,
-    pairs_by_rare_values,
-)
+from nearfar.records.matcher import How
+from nearfar.records.records import N_CANDIDATES, kept_matches, pair_places
 from nearfar.records.tables import (
     ASKED,
     KnownPairs,
     Side,
+    choose_questions,
+    estimated_f1,
+    f1_in_words,
     id_columns,
     note_contradictions,
+    pairs_by_rare_values,
     question_table,
     read_sides,
     source_of,

@@ -1,16 +1,33 @@
-"""`RecordMatcher`: whether two records are the same person, product or paper."""
+"""Matches of two tables, or groups of records of one table, by a learned matcher.
+
+From pairs that may match to matches: one for each record, or groups of records of one table.
+
+`one_to_one` chooses the pairs with the largest sum of scores such that no record is in two. Pairs
+are edges of a sparse bipartite graph; every record of the left table also has an edge of weight 0
+to a place of its own, so that it may remain alone.
+
+`clusters` merges records by average linkage. If a is like b and b like c, connected components
+would put a and c together however different they are. Here two clusters merge only if the mean of
+the scores of all pairs between them reaches the threshold; pairs that are not listed have the
+lowest score.
+
+`RecordMatcher`: whether two records are the same person, product or paper.
+"""
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 import os
-from collections.abc import Callable
-from dataclasses import fields, replace
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -19,13 +36,19 @@ from sklearn.utils.validation import check_is_fitted
 from nearfar.columns.numbers import Notation
 from nearfar.evidence.certify import Target
 from nearfar.metrics.feature_maps import Forest
-from nearfar.records.candidates import N_CANDIDATES
 from nearfar.records.comparisons import Comparisons, Field
-from nearfar.records.labelled import Candidates, LabelledPairs
-from nearfar.records.matches import How, Matches, find_matches
-from nearfar.records.model import HeldOut, PairModel, best_threshold, fit_calibrated
-from nearfar.records.records import Records
+from nearfar.records.model import (
+    Candidates,
+    HeldOut,
+    LabelledPairs,
+    PairModel,
+    best_threshold,
+    fit_calibrated,
+)
+from nearfar.records.records import N_CANDIDATES, Records, candidate_pairs
+from nearfar.runtime.messages import counted
 from nearfar.runtime.parameters import boolean, check_parameters, number, optional
+from nearfar.runtime.progress import stage
 from nearfar.runtime.tensor_file import open_tensors, write_tensors
 from nearfar.supervision.constraints import checked_rows
 from nearfar.typing import Bools, Ints, Matrix, Vector
@@ -37,6 +60,192 @@ from nearfar.verification import (
     choose_threshold,
     parse_target,
 )
+
+How = Literal["auto", "one-to-one", "all", "clusters"]
+
+# Probabilities between which people should look at a pair.
+_UNSURE = 0.1, 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Records that are the same.
+
+    Attributes
+    ----------
+    candidates : array of int of shape (n_candidates, 2)
+        Row numbers of the pairs that were compared.
+    scores : array of shape (n_candidates,)
+        Their log-odds to be the same.
+    same : array of bool of shape (n_candidates,)
+        Which of them match.
+    n_records : tuple of int
+        Records of the left and the right table, or of the only one.
+    clusters : array of int or None
+        Number of the cluster of each record of one table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar.records import Matches
+    >>> found = Matches(np.array([[0, 1], [1, 1]]), np.array([5.0, 0.5]), np.array([True, False]),
+    ...                 (2, 2))
+    >>> found.pairs, found.doubtful
+    (array([[0, 1]]), array([1]))
+    >>> print(found)
+    1 match; 1 record of the left table and 1 record of the right one are left over.
+    """
+
+    candidates: Ints
+    scores: Vector
+    same: Bools
+    n_records: tuple[int, ...]
+    clusters: Ints | None = None
+
+    @property
+    def pairs(self) -> Ints:
+        """Row numbers of the matches."""
+        return self.candidates[self.same]
+
+    @property
+    def doubtful(self) -> Ints:
+        """Places of the candidates to look at by hand, the least sure first.
+
+        These are matches with a probability below 90 %, and others with one of 10 % or more.
+        """
+        probability = expit(self.scores)
+        low, high = _UNSURE
+        unsure = np.where(self.same, probability < high, probability >= low)
+        return np.flatnonzero(unsure)[np.argsort(np.abs(self.scores[unsure]), kind="stable")]
+
+    @property
+    def left_over(self) -> list[Ints]:
+        """Rows without a match, of each table."""
+        sides = [self.pairs.ravel()] if len(self.n_records) == 1 else self.pairs.T
+        return [
+            np.setdiff1d(np.arange(n), rows) for n, rows in zip(self.n_records, sides, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        alone = [counted(len(rows), "record") for rows in self.left_over]
+        if self.clusters is not None:
+            sizes = np.bincount(self.clusters)
+            found = f"{counted(int((sizes > 1).sum()), 'group')} of records that are the same"
+            return f"{found}; {alone[0]} without another."
+        rest = f"{alone[0]} of the left table and {alone[-1]} of the right one are left over"
+        return f"{counted(len(self.pairs), 'match')}; {rest}."
+
+
+def find_matches(
+    matcher: RecordMatcher,
+    left: Any,
+    right: Any = None,
+    *,
+    how: How = "auto",
+    n_candidates: int = N_CANDIDATES,
+) -> Matches:
+    """Find the records that are the same; see `RecordMatcher.match`."""
+    tables = [Records.of(left, "left")]
+    if right is not None:
+        tables.append(Records.of(right, "right"))
+    if how == "auto":
+        how = "clusters" if right is None else "one-to-one"
+    if how == ("clusters" if right is not None else "one-to-one"):
+        raise ValueError(f"{how} is not for {counted(len(tables), 'table')}; leave it out.")
+    with stage("finding candidates"):
+        pairs, _ = candidate_pairs(*tables, n_candidates=n_candidates)
+    with stage("comparing records"):
+        scores = matcher.scores(tables[0], tables[-1], pairs)
+    same, label = scores >= matcher.threshold_, None
+    if how == "clusters":
+        label = clusters(pairs, scores, matcher.threshold_, len(tables[0]))
+        same = label[pairs[:, 0]] == label[pairs[:, 1]]
+    elif how == "one-to-one":
+        # A pair at the threshold is a match, too.
+        weight = np.nextafter(scores - matcher.threshold_, np.inf)
+        same = np.isin(np.arange(len(pairs)), one_to_one(pairs, weight))
+    return Matches(pairs, scores, same, tuple(map(len, tables)), label)
+
+
+def one_to_one(pairs: Ints, weight: Vector) -> Ints:
+    """Choose pairs with the largest sum of weights, each record in at most one.
+
+    Parameters
+    ----------
+    weight: shape (n_pairs,). Pairs with a weight that is not positive are not chosen.
+
+    Returns
+    -------
+    array of int
+        Places of the chosen pairs, in order.
+    """
+    listed = np.flatnonzero(weight > 0)
+    (i, n_left), (j, n_right) = (_numbered(side) for side in pairs[listed].T)
+    alone = np.arange(n_left)
+    # Every record on the left is in one edge, so that a constant changes nothing; edges of weight 0
+    # would not exist.
+    most = weight[listed].max(initial=0)
+    cost = 1 + most - np.concatenate([weight[listed], np.zeros(n_left)])
+    edges = np.concatenate([i, alone]), np.concatenate([j, n_right + alone])
+    graph = coo_matrix((cost, edges), shape=(n_left, n_right + n_left)).tocsr()
+    rows, columns = min_weight_full_bipartite_matching(graph)
+    partner = np.empty(n_left, dtype=np.intp)
+    partner[rows] = columns
+    return listed[partner[i] == j]
+
+
+def clusters(pairs: Ints, scores: Vector, threshold: float, n_records: int) -> Ints:
+    """Merge records of one table by average linkage.
+
+    Parameters
+    ----------
+    pairs: shape (n_pairs, 2). Each pair once.
+    threshold: Smallest mean score of the pairs between two clusters that merge.
+
+    Returns
+    -------
+    array of int of shape (n_records,)
+        Number of each record's cluster, in the order of their first records.
+    """
+    floor = float(scores.min(initial=threshold))
+    # Sums of what the scores between two clusters are above the lowest.
+    links: list[dict[int, float]] = [{} for _ in range(n_records)]
+    for (i, j), score in zip(pairs.tolist(), (scores - floor).tolist(), strict=True):
+        links[i][j] = links[j][i] = score
+    members = [[row] for row in range(n_records)]
+
+    def mergers(a: int) -> Iterator[tuple[float, int, int, int, int]]:
+        for b, total in links[a].items():
+            sizes = len(members[a]), len(members[b])
+            if (mean := total / (sizes[0] * sizes[1])) >= threshold - floor:
+                yield -mean, min(a, b), max(a, b), *sizes
+
+    queue = [each for a in range(n_records) for each in mergers(a) if each[1] == a]
+    heapq.heapify(queue)
+    while queue:
+        _, a, b, *sizes = heapq.heappop(queue)
+        # Of clusters that have merged since.
+        if sorted([len(members[a]), len(members[b])]) != sorted(sizes):
+            continue
+        members[a] += members[b]
+        members[b] = []
+        del links[a][b], links[b][a]
+        for other, total in links[b].items():
+            links[a][other] = links[other][a] = links[a].get(other, 0.0) + total
+            del links[other][b]
+        links[b] = {}
+        for each in mergers(a):
+            heapq.heappush(queue, each)
+    label = np.empty(n_records, dtype=np.intp)
+    for place, rows in enumerate(filter(None, members)):
+        label[rows] = place
+    return label
+
+
+def _numbered(rows: Ints) -> tuple[Ints, int]:
+    known, place = np.unique(rows, return_inverse=True)
+    return place, len(known)
+
 
 # Pairs at a time, whose comparisons take about 200 MB.
 _BLOCK = 1 << 18

@@ -9,10 +9,17 @@ only pairs within a fold are held out, so that no record is on both sides. Pairs
 entities are mostly in two folds; those within one stand for them and weigh more. A logistic
 regression on these log-odds (J. Platt: Probabilistic outputs for support vector machines, 1999)
 calibrates the mean.
+
+Labelled pairs of records, in parts that share no entity.
+
+An entity is what matches join: a person with all of its records. The rows of a part are taken out
+of the tables, so that nothing that is fitted to one part can see the records of another.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,8 +28,12 @@ from scipy.special import expit, logit
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
+from nearfar.evidence.splits import components
 from nearfar.metrics.feature_maps import Forest
+from nearfar.records.records import Records
+from nearfar.supervision import Pairs
 from nearfar.typing import Bools, Ints, Matrix, Vector
+from nearfar.verification import PairEvidence, UnlabelledPairs
 
 # Comparisons are not less than -1, so that missing ones are apart from them in trees.
 _MISSING = -2.0
@@ -169,3 +180,197 @@ def _medians(X: Matrix) -> Vector:
     out = np.full(X.shape[1], np.nan)
     out[known] = np.nanmedian(X[:, known], axis=0)
     return out
+
+
+Candidates = Callable[[Records, Records], Ints]
+"""Returns the pairs of rows that may be the same. The two tables are one object if the records of
+one table are compared with each other."""
+
+# Different records to learn from: more take time and tell little.
+_MOST_DIFFERENT = 10_000
+# Pairs of different records to calibrate on: entities limit the confidence long before.
+_MOST_CALIBRATED = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPairs:
+    """Pairs of records of two tables, and which of them are the same.
+
+    Attributes
+    ----------
+    left, right: One object if it is one table.
+    entities: Entities of the rows of `left` and of `right`.
+    named: Rows of `left` and of `right` that the pairs name.
+    complete: Whether all matches of the named records are among the pairs, so that their
+        other pairs are different.
+    candidates: shape (n_candidates, 2). Pairs that are compared; None if these are all.
+    left_out: Number of pairs of different records that were left out, to save time or
+        because they lead to another part.
+    """
+
+    left: Records
+    right: Records
+    index: Ints
+    same: Bools
+    entities: tuple[Ints, Ints]
+    named: tuple[Bools, Bools]
+    complete: bool
+    candidates: Ints | None = None
+    left_out: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        left: Records,
+        right: Records,
+        index: Ints,
+        same: Bools,
+        complete: bool,
+        candidates: Candidates | None = None,
+    ) -> LabelledPairs:
+        """Find the entities and the candidates."""
+        first = 0 if right is left else len(left)
+        i, j = index[same].T
+        entity = components(i, first + j, first + len(right))
+        named = np.zeros(first + len(right), dtype=bool)
+        named[index + np.array([0, first])] = True
+        sides = (entity[: len(left)], entity[first:]), (named[: len(left)], named[first:])
+        found = candidates and np.reshape(candidates(left, right), (-1, 2)).astype(np.intp)
+        return cls(left, right, index, same, *sides, complete, found)
+
+    @property
+    def pair_entities(self) -> Ints:
+        """Entities of the two records of each pair."""
+        (one, two), (i, j) = self.entities, self.index.T
+        return np.column_stack([one[i], two[j]])
+
+    def split(
+        self, share: float, random: np.random.RandomState
+    ) -> tuple[LabelledPairs, LabelledPairs]:
+        """Return a part to learn from, and one to calibrate on that has a share of the entities."""
+        n = 1 + max(int(each.max(initial=0)) for each in self.entities)
+        matched, named, held_out = np.zeros((3, n), dtype=bool)
+        matched[self.pair_entities[self.same]] = True
+        for entity, rows in zip(self.entities, self.named, strict=True):
+            named[entity[rows]] = True
+        own, other = self._shares(share) if self.complete else (share, share)
+        for kind, part in ((matched, own), (named & ~matched, own), (~named, other)):
+            entities = random.permutation(np.flatnonzero(kind))
+            held_out[entities[: round(part * len(entities))]] = True
+        return self._part(~held_out), self._part(held_out)
+
+    def _shares(self, share: float) -> tuple[float, float]:
+        """Return the shares of named and of other records whose pairs are not too many."""
+        (a, c), (b, d) = ((int(rows.sum()), int((~rows).sum())) for rows in self.named)
+        own = min(share, math.sqrt(_MOST_CALIBRATED / max(1, a * b)))
+        # The largest share of the others at which (own a + share c) (own b + share d) is allowed.
+        room, linear = max(0.0, _MOST_CALIBRATED - own**2 * a * b), own * (a * d + b * c)
+        root = linear + math.sqrt(linear**2 + 4 * c * d * room)
+        return own, min(share, 2 * room / max(1.0, root))
+
+    def _part(self, chosen: Bools) -> LabelledPairs:
+        """Return the pairs of some entities, and tables that have no others."""
+        one, two = (chosen[entity] for entity in self.entities)
+        left = self.left.take(np.flatnonzero(one))
+        right = left if self.right is self.left else self.right.take(np.flatnonzero(two))
+        (of_left, of_right), (a, b) = self.entities, self.named
+        entities, named = (of_left[one], of_right[two]), (a[one], b[two])
+
+        def inside(pairs: Ints) -> tuple[Bools, Ints]:
+            i, j = pairs.T
+            kept = one[i] & two[j]
+            places = [(np.cumsum(side) - 1)[rows[kept]] for side, rows in ((one, i), (two, j))]
+            return kept, np.column_stack(places)
+
+        kept, index = inside(self.index)
+        found = None if self.candidates is None else inside(self.candidates)[1]
+        part = LabelledPairs(
+            left, right, index, self.same[kept], entities, named, self.complete, found
+        )
+        # In the whole tables, a match has more different pairs: some of them lead out of the part.
+        different = np.concatenate([index[~part.same], part.different_candidates()])
+        is_named = np.column_stack([named[0][different[:, 0]], named[1][different[:, 1]]])
+        before, after = (np.concatenate(sides) for sides in (self.named, named))
+        for kind, pairs in ((True, is_named.all(axis=1)), (False, ~is_named.all(axis=1))):
+            whole = (before == kind).sum() / max(1, (after == kind).sum())
+            part = replace(part, left_out=part.left_out + round(pairs.sum() * (whole - 1)))
+        return part
+
+    @property
+    def held_out_together(self) -> Ints:
+        """Entities of the two records of each pair; a record that is not named has the other's."""
+        first, second = self.pair_entities.T
+        one, two = (rows[ends] for rows, ends in zip(self.named, self.index.T, strict=True))
+        return np.column_stack([np.where(one, first, second), np.where(two, second, first)])
+
+    def different_candidates(self) -> Ints:
+        """Return candidates that are different, as complete labels tell; not those given."""
+        if not self.complete or self.candidates is None:
+            return np.empty((0, 2), dtype=np.intp)
+        given = np.isin(self._keys(self.candidates), self._keys(self.index))
+        return self.candidates[self._different(self.candidates) & ~given]
+
+    def _different(self, index: Ints) -> Bools:
+        """Tell which pairs are different if labels are complete: those of a named record."""
+        (one, two), (a, b), (i, j) = self.entities, self.named, index.T
+        return np.asarray((one[i] != two[j]) & (a[i] | b[j]))
+
+    def with_candidates(self, random: np.random.RandomState) -> LabelledPairs:
+        """Add candidates that are different records, as `complete` labels tell."""
+        different = random.permutation(self.different_candidates())
+        index = np.concatenate([self.index, different[:_MOST_DIFFERENT]])
+        same = np.append(self.same, np.zeros(len(index) - len(self.same), dtype=bool))
+        left_out = self.left_out + len(different[_MOST_DIFFERENT:])
+        return replace(self, index=index, same=same, left_out=left_out)
+
+    def evidence(self, score: Callable[[Ints], Vector]) -> PairEvidence:
+        """Return the pairs by their distance, which is a negative score.
+
+        If the labels are complete, these are all pairs of named records. Those that are no
+        candidates are infinitely far apart.
+        """
+        index, same = self.index, self.same
+        if self.complete:
+            index = np.indices((len(self.left), len(self.right))).reshape(2, -1).T
+            if self.right is self.left:
+                index = index[index[:, 0] < index[:, 1]]
+            same = np.isin(self._keys(index), self._keys(self.index[self.same]))
+            # Of one entity, but not given as the same: not known.
+            known = same | self._different(index)
+            index, same = index[known], same[known]
+        compared = np.ones(len(index), dtype=bool)
+        if self.candidates is not None:
+            compared = np.isin(self._keys(index), self._keys(self.candidates))
+        distances = np.full(len(index), np.inf)
+        distances[compared] = -score(index[compared])
+        (one, two), (a, b), (i, j) = self.entities, self.named, index.T
+        first = 0 if self.right is self.left else len(self.left)
+        pairs = Pairs(np.column_stack([i, first + j]), same)
+        evidence = PairEvidence(distances, pairs, np.column_stack([one[i], two[j]]))
+        # More of these would be needed, not more records of which nothing is known.
+        evidence.n_classes = len(np.union1d(one[a], two[b]))
+        return evidence
+
+    def unlabelled(self, score: Callable[[Ints], Vector]) -> UnlabelledPairs:
+        """Return the pairs of records that no pair names."""
+        left, right = (np.flatnonzero(~rows) for rows in self.named)
+        found = self.candidates
+        if found is None:
+            found = np.column_stack([np.repeat(left, len(right)), np.tile(right, len(left))])
+            found = found[found[:, 0] < found[:, 1]] if self.right is self.left else found
+        free = ~(self.named[0][found[:, 0]] | self.named[1][found[:, 1]])
+        n_pairs = len(left) * len(right)
+        if self.right is self.left:
+            n_pairs = len(left) * (len(left) - 1) // 2
+        return UnlabelledPairs(np.sort(-score(found[free])), n_pairs)
+
+    @property
+    def prevalence(self) -> float:
+        """Share of matches among all pairs of the two tables, if all are given."""
+        n, m = len(self.left), len(self.right)
+        return float(self.same.sum() / (n * (n - 1) / 2 if self.right is self.left else n * m))
+
+    def _keys(self, index: Ints) -> Ints:
+        """Return a number for each pair; in one table, the order of the two does not matter."""
+        ordered = np.sort(index, axis=1) if self.right is self.left else index
+        return np.asarray(ordered[:, 0] * len(self.right) + ordered[:, 1])

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from nearfar.page.blocks import Bar, BarGroup, Bars, Block, Code, Facts, Markup, Section, Text
+from nearfar.page.blocks import (
+    Bar,
+    BarGroup,
+    Bars,
+    Block,
+    Code,
+    Facts,
+    Markup,
+    Section,
+    Text,
+    versions,
+)
 from nearfar.page.page import render_page, write_page
 from nearfar.runtime.messages import ordered
-from nearfar.tables.report_sections import versions
 
 if TYPE_CHECKING:
     from nearfar.records.match import Matched

@@ -28,6 +28,7 @@ from nearfar.page.blocks import (
     Table,
     Text,
     shortened,
+    versions,
 )
 from nearfar.page.figures import svgs
 from nearfar.page.page import render_page, write_page
@@ -37,7 +38,6 @@ from nearfar.search import Relevance, SearchComparison
 from nearfar.search.cutoff import Cutoff, search_target
 from nearfar.search.results import Change
 from nearfar.tables.report_headline import LOOKS, Headline
-from nearfar.tables.report_sections import versions
 
 if TYPE_CHECKING:
     from nearfar.plots.canvas import AxesGrid

@@ -19,7 +19,7 @@ from nearfar.comparison.methods import baseline_metrics
 from nearfar.comparison.tasks import score_distance, score_numbers
 from nearfar.evidence.intervals import ratio_interval
 from nearfar.evidence.verdict import COSINE, STANDARDISED, UNSCALED
-from nearfar.frames.judgements import read_pairs, read_triplets
+from nearfar.frames.judgements import read_judgements, read_pairs, read_triplets
 from nearfar.frames.metric_files import load_metric, note_same_rows
 from nearfar.frames.reader import listed
 from nearfar.frames.reading import as_rows, read_labelled, read_rows, read_table
@@ -73,9 +73,6 @@ def evaluate(
     progress: Called with the number of distances so far, of all, and the name of the next.
     **reading: How rows are read: see `read_table`.
     """
-    # Only files of answers need the room that writes them.
-    from nearfar.ask.answer_files import read_judgements
-
     path, numbers = Path(metric), reading.pop("numbers", None)
     kinds = (("triplets", read_triplets), ("pairs", read_pairs))
     given = [(kind, read, reading.pop(kind, None)) for kind, read in kinds]

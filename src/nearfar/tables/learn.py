@@ -21,6 +21,7 @@ from nearfar.comparison import Category, Comparison, Method, Verdict
 from nearfar.comparison.runner import rows_within
 from nearfar.evidence.verdict import described
 from nearfar.frames.formats import FORMATS, TABLES, kind_of, shown_name
+from nearfar.frames.judgements import ANSWERS_ENDING, read_judgements
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import Frame, Table
 from nearfar.learners.base import MetricLearner
@@ -540,11 +541,8 @@ def as_table(
 
 def judgement_source(source: object, kind: str) -> object:
     """Return where judgements are; the answers in a file of `nearfar ask` as a frame."""
-    if not isinstance(source, str | PathLike) or Path(source).suffix.lower() != ".db":
+    if not isinstance(source, str | PathLike) or Path(source).suffix.lower() != ANSWERS_ENDING:
         return source
-    # Only files of answers need the room that writes them.
-    from nearfar.ask.answer_files import read_judgements
-
     return Frame(str(source), read_judgements(Path(source), kind))
 
 

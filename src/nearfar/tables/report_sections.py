@@ -13,11 +13,9 @@ The appendix: what it takes to do the same again, the tests, and curves.
 
 from __future__ import annotations
 
-import platform
 import shlex
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +53,7 @@ from nearfar.page.blocks import (
     Section,
     Table,
     Text,
+    versions,
 )
 from nearfar.page.figures import svgs
 from nearfar.page.thumbnails import pixels, thumbnail
@@ -484,7 +483,6 @@ def without_nearfar(study: Study) -> str | None:
     return "\n".join([*sorted(imports), "from safetensors import safe_open", "", *body, ""])
 
 
-_PACKAGES = ("nearfar", "numpy", "scipy", "scikit-learn", "matplotlib")
 # The default of `plots.neighbor_curve`.
 _MAX_CURVE_NEIGHBORS = 30
 
@@ -514,17 +512,6 @@ def appendix_section(study: Study) -> Section:
         for svg in svgs(draw, caption, f"curve{number}")
     ]
     return Section("Appendix", "appendix", [*blocks, Figures(figures)])
-
-
-def versions() -> str:
-    """Return the versions of Python and of the packages that matter."""
-    names = [f"Python {platform.python_version()}"]
-    for package in _PACKAGES:
-        try:
-            names.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(names)
 
 
 def gains_table(study: Study, comparison: Comparison) -> Table:

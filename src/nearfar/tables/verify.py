@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from nearfar.comparison.checkpoint import digest
 from nearfar.evidence.splits import group_splitter
 from nearfar.frames.formats import WRITTEN_TABLES, check_output, write_frame
-from nearfar.frames.judgements import copies_together, people_together, read_queries
+from nearfar.frames.judgements import (
+    copies_together,
+    people_together,
+    read_judgements,
+    read_queries,
+)
 from nearfar.frames.metric_files import load_metric
 from nearfar.frames.reading import as_rows, read_rows, read_table
 from nearfar.frames.table import Table
@@ -251,9 +256,6 @@ def verify(
     out: Table to write: the pairs, distances and decisions.
     **rest: How rows are read, and how a threshold is chosen.
     """
-    # Only files of answers need the room that writes them.
-    from nearfar.ask.answer_files import read_judgements
-
     path, file, where = Path(metric), Path(pairs), as_rows(source)
     if out is not None:
         inputs = [path, file, where if isinstance(where, str | Path) else None]

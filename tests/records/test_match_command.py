@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from record_tables import known_matches, persons
+from tests.records.people import known_matches, persons
 
 
 @pytest.fixture

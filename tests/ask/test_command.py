@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from nearfar.ask.objects import read_objects
-from nearfar.ask.session import is_local
+from nearfar.ask.ask import is_local, read_objects
 from nearfar.command import app
 from nearfar.frames import TableError
 from nearfar.frames.table import picture_path

@@ -10,7 +10,7 @@ import pytest
 
 from nearfar import match
 from nearfar.records.page import _marked
-from record_tables import known_matches, persons
+from tests.records.people import known_matches, persons
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from scipy.stats import binom
 
 from nearfar import RecordMatcher, match
 from nearfar.verification import TargetNotCertifiedError
-from record_tables import known_matches, persons
-from tests.records.people import messy, people
+from tests.records.people import known_matches, messy, people, persons
 
 LEFT, RIGHT = persons(150)
 
