@@ -45,7 +45,7 @@ def use_plots() -> None:
 
 def use_report() -> None:
     from nearfar.tables.report_study import Study
-    from nearfar.page.page import write_report
+    from nearfar.tables.report import write_report
 
     def learn(X: np.ndarray, y: np.ndarray) -> BoostMetric:
         return BoostMetric(max_iter=3).fit(X, y)

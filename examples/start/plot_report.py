@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_wine
 
 from nearfar import NCA, Metric, plots
-from nearfar.page.page import write_report
+from nearfar.tables.report import write_report
 from nearfar.tables.report_study import Study
 
 data = load_wine()

@@ -18,7 +18,7 @@ from nearfar.measures.registry import (
     register,
     unregister,
 )
-from nearfar.page.page import render
+from nearfar.tables.report import render
 from nearfar.tables.report_study import Study
 from studies import boost
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nearfar.page.page import write_report
+from nearfar.tables.report import write_report
 from studies import make_study
 
 

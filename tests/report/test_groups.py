@@ -7,7 +7,7 @@ import pytest
 
 from nearfar import RCA, MetricBoost, RandomTriplets
 from nearfar.comparison import default_methods, learned_method
-from nearfar.page.page import write_report
+from nearfar.tables.report import write_report
 from nearfar.tables.report_study import Study
 from problems import noisy_copies
 

@@ -12,7 +12,7 @@ from nearfar import BoostMetric, Metric, Triplets, compare, measures
 from nearfar.comparison import Category, Comparison, MethodResult, default_methods
 from nearfar.comparison.goals import compare_losses
 from nearfar.metrics.training_facts import save_learned
-from nearfar.page.page import render
+from nearfar.tables.report import render
 from nearfar.tables.report_headline import headlines, reason
 from nearfar.tables.report_study import Study
 from studies import boost, judgements_study, wine_study

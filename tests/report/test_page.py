@@ -14,8 +14,8 @@ from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, Metric, compare
 from nearfar.neighbors import kneighbors
-from nearfar.page.page import render, write_report
 from nearfar.runtime.messages import Note
+from nearfar.tables.report import render, write_report
 from nearfar.tables.report_study import Study
 from studies import KINDS, boost, wine_study
 

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from nearfar import BoostMetric, RandomTriplets
-from nearfar.page.page import write_report
-from nearfar.page.thumbnails import pixels, thumbnail
+from nearfar.page.figures import pixels, thumbnail
+from nearfar.tables.report import write_report
 from nearfar.tables.report_study import Study
 from studies import wine_study
 

@@ -1,4 +1,4 @@
-"""Write a report: render headlines and sections as one HTML file."""
+"""The page of a report: headlines and sections as one HTML file."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ import html
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from nearfar.evidence.verdict import Category
 from nearfar.page.blocks import Section
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.messages import Note, optional_package
-from nearfar.tables.report_headline import Headline, headlines, reason
-from nearfar.tables.report_sections import Progress, sections
-from nearfar.tables.report_study import Study
 
-# Fewer rows leave too few to hold out, and a page of figures would mislead.
-_MIN_ROWS = 10
+LOOKS = {
+    Category.CLEARLY_BETTER: "good",
+    Category.PROBABLY_BETTER: "promising",
+    Category.CANNOT_TELL: "unsure",
+    Category.SAME: "same",
+    Category.WORSE: "bad",
+    Category.USELESS: "bad",
+    Category.NOTHING: "same",
+}
+"""Classes of the badge in the style sheet."""
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
@@ -25,42 +32,39 @@ def check_packages() -> None:
         optional_package(package, "A report", "nearfar[report]")
 
 
-def write_report(
-    path: str | os.PathLike[str], study: Study, *, progress: Progress | None = None
-) -> None:
-    """Write a report as one HTML file that needs no network.
-
-    Parameters
-    ----------
-    path: An existing file is replaced only once the report is complete.
-    progress: Called before each section with the number of finished sections, their total,
-        and the name of the next one.
-    """
-    if len(study.X) < _MIN_ROWS:
-        raise ValueError(f"A report needs at least {_MIN_ROWS} rows; got {len(study.X)}.")
-    write_page(path, render(study, progress))
-
-
 def write_page(path: str | os.PathLike[str], page: str) -> None:
     """Write a page; an existing file is replaced once the new one is complete."""
     with atomic_write(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 
-def render(study: Study, progress: Progress | None = None) -> str:
-    """Return the page as HTML; see `write_report`."""
-    n_components = study.metric.n_components
-    coordinates = "coordinate" if n_components == 1 else "coordinates"
-    mapped = f"{study.metric.n_features} features mapped to {n_components} {coordinates}"
-    return render_page(
-        study.title or study.name,
-        title=study.title or f"{study.name}: a learned distance",
-        subject=f"{study.method}, {mapped}",
-        headlines=headlines(study),
-        reason=reason(study),
-        notes=study.notes_on_top,
-        sections=sections(study, progress),
-    )
+@dataclass(frozen=True)
+class Headline:
+    """A goal in two numbers and a badge.
+
+    Attributes
+    ----------
+    measure, title: What is measured, and what for.
+    reference, method: Names of what is compared.
+    before, after: The numbers.
+    badge: Which of a few categories the difference belongs to.
+    look: Class of the badge in the style sheet.
+    sentence: What follows for the method.
+    gain: Expected gain with its interval and probability, in words; empty if unknown.
+    basis: What the numbers were measured on.
+    """
+
+    measure: str
+    title: str
+    reference: str
+    method: str
+    before: str
+    after: str
+    badge: str
+    look: str
+    sentence: str
+    gain: str
+    basis: str
 
 
 def render_page(

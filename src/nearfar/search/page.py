@@ -31,13 +31,12 @@ from nearfar.page.blocks import (
     versions,
 )
 from nearfar.page.figures import svgs
-from nearfar.page.page import render_page, write_page
+from nearfar.page.page import LOOKS, Headline, render_page, write_page
 from nearfar.plots.canvas import grid, named_lines
 from nearfar.runtime.messages import Note, ordered
 from nearfar.search import Relevance, SearchComparison
 from nearfar.search.cutoff import Cutoff, search_target
 from nearfar.search.results import Change
-from nearfar.tables.report_headline import LOOKS, Headline
 
 if TYPE_CHECKING:
     from nearfar.plots.canvas import AxesGrid

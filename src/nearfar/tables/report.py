@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from nearfar.frames.formats import FORMATS, STREAM, TABLES, array_names, kind_of
 from nearfar.frames.table import Table
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.training_facts import note_learned_rows
-from nearfar.page.page import write_report
+from nearfar.page.page import render_page, write_page
 from nearfar.runtime.messages import collecting_notes, option
 from nearfar.tables.checkpoint import FitCheckpoint
 from nearfar.tables.compare import compare_table
@@ -27,10 +28,16 @@ from nearfar.tables.fitting import (
     supervision_of,
 )
 from nearfar.tables.methods import MethodChoice
+from nearfar.tables.report_headline import headlines, reason
+from nearfar.tables.report_sections import sections
 from nearfar.tables.report_study import Study
 
 if TYPE_CHECKING:
     from nearfar.tables.learn import Learned
+
+
+# Fewer rows leave too few to hold out, and a page of figures would mislead.
+_MIN_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -248,3 +255,35 @@ def reading_code(source: str) -> str | None:
         if has_commas:
             return f"import pandas as pd\nX = pd.read_csv({shown!r})[names].to_numpy()\n"
     return None
+
+
+def write_report(
+    path: str | os.PathLike[str], study: Study, *, progress: Progress | None = None
+) -> None:
+    """Write a report as one HTML file that needs no network.
+
+    Parameters
+    ----------
+    path: An existing file is replaced only once the report is complete.
+    progress: Called before each section with the number of finished sections, their total,
+        and the name of the next one.
+    """
+    if len(study.X) < _MIN_ROWS:
+        raise ValueError(f"A report needs at least {_MIN_ROWS} rows; got {len(study.X)}.")
+    write_page(path, render(study, progress))
+
+
+def render(study: Study, progress: Progress | None = None) -> str:
+    """Return the page as HTML; see `write_report`."""
+    n_components = study.metric.n_components
+    coordinates = "coordinate" if n_components == 1 else "coordinates"
+    mapped = f"{study.metric.n_features} features mapped to {n_components} {coordinates}"
+    return render_page(
+        study.title or study.name,
+        title=study.title or f"{study.name}: a learned distance",
+        subject=f"{study.method}, {mapped}",
+        headlines=headlines(study),
+        reason=reason(study),
+        notes=study.notes_on_top,
+        sections=sections(study, progress),
+    )

@@ -2,59 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from nearfar.comparison import GoalComparison, MethodResult
 from nearfar.evidence.verdict import (
-    Category,
     described,
     expectation_text,
     reported_sentence,
     use_in_words,
 )
 from nearfar.metrics.training_facts import share_learned_from
+from nearfar.page.page import LOOKS, Headline
 from nearfar.tables.report_study import Study
-
-LOOKS = {
-    Category.CLEARLY_BETTER: "good",
-    Category.PROBABLY_BETTER: "promising",
-    Category.CANNOT_TELL: "unsure",
-    Category.SAME: "same",
-    Category.WORSE: "bad",
-    Category.USELESS: "bad",
-    Category.NOTHING: "same",
-}
-"""Classes of the badge in the style sheet."""
-
-
-@dataclass(frozen=True)
-class Headline:
-    """A goal in two numbers and a badge.
-
-    Attributes
-    ----------
-    measure, title: What is measured, and what for.
-    reference, method: Names of what is compared.
-    before, after: The numbers.
-    badge: Which of a few categories the difference belongs to.
-    look: Class of the badge in the style sheet.
-    sentence: What follows for the method.
-    gain: Expected gain with its interval and probability, in words; empty if unknown.
-    basis: What the numbers were measured on.
-    """
-
-    measure: str
-    title: str
-    reference: str
-    method: str
-    before: str
-    after: str
-    badge: str
-    look: str
-    sentence: str
-    gain: str
-    basis: str
 
 
 def headlines(study: Study) -> list[Headline]:

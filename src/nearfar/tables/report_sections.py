@@ -55,8 +55,7 @@ from nearfar.page.blocks import (
     Text,
     versions,
 )
-from nearfar.page.figures import svgs
-from nearfar.page.thumbnails import pixels, thumbnail
+from nearfar.page.figures import pixels, svgs, thumbnail
 from nearfar.plots.canvas import one_axes
 from nearfar.runtime.messages import suggested_ending
 from nearfar.supervision import Pairs, RandomPairs, Triplets
@@ -392,14 +391,13 @@ def _matrix(names: Array, counts: Ints, caption: str, summary: str) -> Matrix:
 
 
 # As many as are on a screen, with both metrics beside each other.
-N_QUERIES = 4
-N_NEIGHBORS = 5
+_QUERIES, _NEIGHBORS = 4, 5
 
 
 def neighbors_section(study: Study) -> Section:
     """Return the queries whose neighbours change most."""
     train = study.split[0]
-    n_neighbors = min(N_NEIGHBORS, len(train) - 1)
+    n_neighbors = min(_NEIGHBORS, len(train) - 1)
     which = "Rows" if study.relearn is None or study.targets is None else "Held-out rows"
     marks = "" if study.labels is None else " A cross marks neighbours of another class."
     text = f"{which} whose neighbours change most, for better or worse.{marks}"
@@ -423,7 +421,7 @@ def neighbors_section(study: Study) -> Section:
         return Neighbor(text, image, bool(study.labels[row] == study.labels[query]))
 
     queries = []
-    for row in study.most_changed(N_QUERIES, n_neighbors):
+    for row in study.most_changed(_QUERIES, n_neighbors):
         neighbors = {}
         for name, metric in study.metrics.items():
             nearest = kneighbors(metric, study.X[train], study.X[[row]], n_neighbors=n_neighbors)
