@@ -59,9 +59,8 @@ from nearfar.page.blocks import (
     Text,
     shortened,
 )
-from nearfar.page.figures import svgs
+from nearfar.page.figures import svgs, thumbnail
 from nearfar.page.page import render_page
-from nearfar.page.thumbnails import thumbnail
 from nearfar.plots import before_and_after, importances, projections
 from nearfar.plots.canvas import METHOD_PALETTE, one_axes
 from nearfar.typing import Floats, Vector
