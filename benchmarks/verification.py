@@ -18,9 +18,11 @@ import sys
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 from sklearn.decomposition import PCA
 
 from nearfar import RCA, Metric, Pairs
+from nearfar.evidence.certify import jackknife_variance
 from nearfar.measures import LikelihoodRatios, cllr, min_cllr, verification
 from nearfar.verification import Bound, PairEvidence, TargetNotCertifiedError, choose_threshold
 from protocol import Array, commit, load, record
@@ -71,7 +73,7 @@ def measured(metric: Metric, X: Array, y: Array) -> tuple[Array, Pairs, PairEvid
     i, j = np.triu_indices(len(y), 1)
     pairs = Pairs(np.column_stack([i, j]), y[i] == y[j])
     distances = metric.pair_distances(X, pairs)
-    return distances, pairs, PairEvidence(distances, pairs, y[pairs.index])
+    return distances, pairs, PairEvidence(distances, pairs.similar, y[pairs.index])
 
 
 def figure(evidence: PairEvidence, target: Bound, threshold: float) -> float:
@@ -88,12 +90,13 @@ def missed(target: Bound, value: float) -> bool:
 
 def clearly_missed(evidence: PairEvidence, target: Bound, threshold: float) -> bool:
     """Tell whether the fresh pairs alone show that the threshold is beyond the target's."""
-    try:
-        return bool(
-            threshold > choose_threshold(evidence, target, prevalence=PREVALENCE).interval[1]
-        )
-    except TargetNotCertifiedError:
-        return False
+    rates, without = evidence.rates(threshold)
+    if target.measure == "fmr":
+        error, others = rates.fmr, without.fmr
+    else:
+        error, others = 1 - rates.precision(PREVALENCE), 1 - without.precision(PREVALENCE)
+    quantile = student.ppf(0.95, evidence.n_counted - 1)
+    return bool(error - quantile * np.sqrt(jackknife_variance(others)) > target.error)
 
 
 def naive_threshold(evidence: PairEvidence, target: Bound) -> float:

@@ -18,7 +18,7 @@ from nearfar import (
     RandomTriplets,
     Triplets,
 )
-from nearfar.evidence.splits import fold_of_groups, fold_of_rows
+from nearfar.evidence.splits import folds
 from nearfar.supervision import Supervision, kind_of
 from problems import labelled
 
@@ -363,10 +363,10 @@ def test_what_other_kinds_cannot_say():
 
 
 def test_one_group_is_not_held_out():
-    found = fold_of_groups(np.zeros(6, dtype=int), None, 3, np.random.RandomState(0))
+    found = folds(6, 3, np.random.RandomState(0), groups=np.zeros(6, dtype=int))
     assert (found == -1).all()
 
 
 def test_folds_of_rows_are_of_equal_size():
-    found = fold_of_rows(10, None, 3, np.random.RandomState(0))
+    found = folds(10, 3, np.random.RandomState(0))
     assert sorted(np.bincount(found)) == [3, 3, 4]

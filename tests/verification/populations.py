@@ -26,4 +26,4 @@ def evidence_of(X, y):
     """Evidence of all pairs, by Euclidean distance."""
     pairs = all_pairs(y)
     distances = Metric.identity(X.shape[1]).pair_distances(X, pairs)
-    return PairEvidence(distances, pairs, y[pairs.index])
+    return PairEvidence(distances, pairs.similar, y[pairs.index])

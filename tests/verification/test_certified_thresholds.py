@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
-from nearfar import Metric, Pairs
+from nearfar import Metric
 from nearfar.evidence.certify import Rates, clopper_pearson
 from nearfar.verification import (
     Bound,
@@ -45,9 +43,6 @@ def test_what_is_shown(target):
         assert found.estimate < found.bound <= target.value
     else:
         assert found.estimate > found.bound >= target.value
-    low, high = found.interval
-    assert low < high
-    assert found.threshold == (high if target.measure == "recall" else low)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +56,6 @@ def test_more_confidence_costs_more(target):
         assert loose.threshold < strict.threshold
     else:
         assert loose.threshold > strict.threshold
-    assert strict.interval[1] - strict.interval[0] > loose.interval[1] - loose.interval[0]
 
 
 @pytest.mark.slow
@@ -156,9 +150,7 @@ def test_the_rule_of_three():
     index = np.arange(4 * n).reshape(-1, 2)
     similar = np.arange(2 * n) < n
     distances = np.where(similar, np.linspace(0, 1, 2 * n), np.linspace(2, 3, 2 * n))
-    evidence = PairEvidence(
-        distances, Pairs(index, similar), np.where(similar[:, None], index // 2 * 2, index)
-    )
+    evidence = PairEvidence(distances, similar, np.where(similar[:, None], index // 2 * 2, index))
     found = choose_threshold(evidence, Bound("fmr", 0.0105))
     assert found.fmr == 0
     assert found.bound == pytest.approx(1 - 0.05 ** (2 / n), rel=0.01)
@@ -169,7 +161,7 @@ def test_the_rule_of_three():
 def test_without_an_error_pairs_of_different_classes_are_independent():
     y = np.repeat(np.arange(60), 2)
     pairs = all_pairs(y)
-    evidence = PairEvidence(np.where(pairs.similar, 1.0, 5.0), pairs, y[pairs.index])
+    evidence = PairEvidence(np.where(pairs.similar, 1.0, 5.0), pairs.similar, y[pairs.index])
     found = choose_threshold(evidence, Bound("recall", 0.9))
     effective = 60 * (norm.ppf(0.95) / student.ppf(0.95, 59)) ** 2
     assert (found.threshold, found.recall) == (1.0, 1.0)
@@ -181,7 +173,7 @@ def test_a_precision_that_no_threshold_has():
     index = np.arange(40).reshape(-1, 2)
     similar = np.arange(20) >= 10
     evidence = PairEvidence(
-        np.arange(20.0), Pairs(index, similar), np.where(similar[:, None], index // 2 * 2, index)
+        np.arange(20.0), similar, np.where(similar[:, None], index // 2 * 2, index)
     )
     with pytest.raises(TargetNotCertifiedError, match=r"largest precision .* is 0.5") as refusal:
         choose_threshold(evidence, Bound("precision", 0.9))
@@ -208,7 +200,7 @@ def test_precision_depends_on_the_prevalence():
     target = Bound("precision", 0.9)
     rare, common = (choose_threshold(EVIDENCE, target, prevalence=p) for p in (0.2, 0.8))
     assert rare.threshold < common.threshold
-    natural = replace(choose_threshold(EVIDENCE, Bound("fmr", 0.02)))
+    natural = choose_threshold(EVIDENCE, Bound("fmr", 0.02))
     assert natural.prevalence == EVIDENCE.prevalence
 
 
@@ -216,7 +208,6 @@ def test_equal_errors():
     found = choose_threshold(EVIDENCE, EqualErrors())
     assert found.fmr == pytest.approx(1 - found.recall, abs=0.005)
     assert found.estimate == pytest.approx(found.fmr, abs=0.005)
-    assert found.interval[0] < found.threshold < found.interval[1]
     assert found.bound is None
 
 
@@ -233,7 +224,6 @@ def test_no_threshold_costs_less(prior):
     others = [float(cost(t)) for t in EVIDENCE.thresholds[::50]]
     assert found.estimate == pytest.approx(float(cost(found.threshold)))
     assert found.estimate <= min(others) + 1e-12
-    assert found.interval[0] <= found.threshold <= found.interval[1]
 
 
 def test_a_precision_of_unlabelled_pairs_needs_no_prevalence():

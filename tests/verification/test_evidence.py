@@ -7,7 +7,8 @@ import pytest
 
 from nearfar import Pairs
 from nearfar.evidence.certify import jackknife_variance
-from nearfar.verification import PairEvidence, joined_classes
+from nearfar.evidence.splits import joined_classes
+from nearfar.verification import PairEvidence
 from verification.populations import evidence_of, population
 
 
@@ -19,7 +20,7 @@ def test_rates_with_and_without_each_class(weighted):
     similar, distances = y[i] == y[j], np.linalg.norm(X[i] - X[j], axis=1)
     weight = rng.uniform(0.5, 2.0, len(i)) if weighted else np.ones(len(i))
     pairs = Pairs(np.column_stack([i, j]), similar, weight if weighted else None)
-    evidence = PairEvidence(distances, pairs, y[pairs.index])
+    evidence = PairEvidence(distances, similar, y[pairs.index], pairs.weight)
     threshold = np.median(distances)
 
     def share(kind):
@@ -76,6 +77,6 @@ def test_the_variance_counts_classes():
 
 def test_rows_joined_by_similar_pairs_are_a_class():
     pairs = Pairs([[5, 9], [9, 2], [2, 7], [7, 8]], [True, True, False, True])
-    classes = joined_classes(pairs)
+    classes = joined_classes(pairs.index, pairs.similar)
     assert classes[0].tolist() == classes[1].tolist()
     assert classes[2, 0] == classes[0, 0] != classes[2, 1] == classes[3, 0] == classes[3, 1]

@@ -48,8 +48,8 @@ def test_features_do_not_know_what_calibrates(split, kind, learner, monkeypatch)
     pairs = type(pairs)(apart, PERSON[apart[:, 0]] == PERSON[apart[:, 1]])
     measured = []
     monkeypatch.setattr(
-        "nearfar.verification.verifier.PairEvidence.__init__",
-        lambda self, distances, held_out, classes: measured.append(held_out) or 1 / 0,
+        "nearfar.verification.verifier.verification_curve",
+        lambda metric, X, held_out: measured.append(held_out) or 1 / 0,
     )
     verifier = PairVerifier(
         make_pipeline(Seen(), learner), split=split, calibration=0.5, random_state=0

@@ -27,7 +27,7 @@ from nearfar.evidence.intervals import (
     ratio_interval,
     value_interval,
 )
-from nearfar.evidence.splits import joined_classes
+from nearfar.evidence.splits import classes_in_groups
 from nearfar.evidence.verdict import (
     COSINE,
     EVEN,
@@ -149,7 +149,7 @@ class GoalComparison:
         if overlap is not None:
             self._units = None
         elif unseen is not None and groups is not None:
-            self._units = joined_classes(unseen, groups)
+            self._units = classes_in_groups(unseen, groups)
         self.cases = self.measure.supervision[0] if self.measure.of == "judgements" else "rows"
         # Of groups that are mostly single rows there are hardly fewer than rows.
         if self._units is not None and len(self._units) >= 2 * len(np.unique(self._units)):

@@ -1,5 +1,11 @@
 """Thresholds that are certified to meet a target, with a stated confidence.
 
+Counts give an effective number of independent cases, and this a bound. It serves pairs (here),
+records (`nearfar.records`) and queries (`nearfar.search`). What cannot be certified is refused,
+with the weaker targets that can be.
+
+Effective numbers
+-----------------
 An error q (the false match rate, or 1 - recall) measured on m pairs of C classes is less certain
 than on m independent pairs. As in surveys of clusters (E. L. Korn, B. I. Graubard: Confidence
 intervals for proportions with small expected number of positive counts estimated from survey data,
@@ -7,9 +13,9 @@ Survey Methodology 24, 1998), the effective number of independent pairs is
 
     n = m / d (z / t)^2,        d = v m / (q (1 - q)),
 
-where v is the variance by classes (`evidence`), z and t are quantiles of the normal
-distribution and of Student's with C - 1 degrees of freedom. The bound on the error is that of
-Clopper and Pearson for n q errors among n.
+where v is the variance by classes, z and t are quantiles of the normal distribution and of
+Student's with C - 1 degrees of freedom. The bound on the error is that of Clopper and Pearson for
+n q errors among n.
 
 The design effect d is the larger of that at the threshold and that where the pairs just meet the
 target. With hardly any errors, v is not informative: the next errors may all be of two classes.
@@ -20,11 +26,10 @@ error grows with the threshold, it misses the target only if the bound fails at 
 where the error is what is allowed, so that trying many thresholds costs no confidence.
 `benchmarks/verification.py` counts how often targets are missed on classes that are new.
 
-Error rates of pairs with known classes, and how they change without each class.
-
+Variances
+---------
 Pairs within a class, and pairs of the same two classes, are alike: what counts as independent is a
 class (a person, a product). For given pairs, rows that are joined by similar pairs are one class.
-
 The variance of an error rate q over C classes is that of the jackknife,
 
     v = (C - 1) / C  sum_c (q_(c) - mean q_(c))^2,
@@ -34,10 +39,8 @@ each, it is the variance of a U-statistic of degree two. What only the two class
 common counts twice, so that the variance is too large rather than too small: dissimilar pairs that
 share no class at all count half.
 
-What a threshold is chosen for: a bound on an error, equal errors, or the smallest cost.
-
-A target is one of
-
+Targets
+-------
 - ``precision>=0.99``: share of similar pairs among those called the same;
 - ``fmr<=1e-3``, the false match rate: share of dissimilar pairs called the same;
 - ``recall>=0.9``: share of similar pairs called the same;
@@ -45,8 +48,6 @@ A target is one of
 - ``{"false_match": 10, "false_non_match": 1, "prior": 0.01}``: the smallest expected cost of a
   pair, where pairs are similar with the prior. As text,
   ``false_match=10,false_non_match=1,prior=0.01``.
-
-A threshold that was chosen for a target, with its error rates.
 """
 
 from __future__ import annotations
@@ -54,542 +55,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, norm
 from scipy.stats import t as student
 
-from nearfar.evidence.splits import components
 from nearfar.runtime.parameters import check_parameters, number
-
-if TYPE_CHECKING:
-    from nearfar.supervision import Pairs
 from nearfar.typing import Floats, Ints, Vector
 
-# The most thresholds that are tried on each side.
+Measure = Literal["precision", "fmr", "recall"]
+# The most thresholds that are tried.
 _CANDIDATES = 200
 # With fewer, a variance over classes has one degree of freedom or none.
 _FEWEST_CLASSES = 3
-MORE = np.geomspace(1.05, 1e5, 100)
-"""Multiples of the data that a refusal tries."""
-
-
-class TargetNotCertifiedError(ValueError):
-    """The data cannot certify that a target is met.
-
-    Attributes
-    ----------
-    classes_needed, pairs_needed, queries_needed : int or None
-        How many would be needed; None if more data of this kind would not help. Queries are those
-        of a search that take no part in learning.
-    strongest : str or None
-        The strongest target of the same kind, in round numbers, that the data can certify.
-
-    Examples
-    --------
-    >>> from nearfar.verification import TargetNotCertifiedError
-    >>> TargetNotCertifiedError("Too few classes.", classes_needed=300).classes_needed
-    300
-    """
-
-    def __init__(
-        self,
-        message: str,
-        classes_needed: int | None = None,
-        pairs_needed: int | None = None,
-        strongest: str | None = None,
-        queries_needed: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.classes_needed, self.pairs_needed = classes_needed, pairs_needed
-        self.strongest, self.queries_needed = strongest, queries_needed
-
-
-def choose_threshold(
-    evidence: PairEvidence,
-    target: Target,
-    *,
-    confidence: float = 0.95,
-    prevalence: float | None = None,
-    unlabelled: UnlabelledPairs | None = None,
-) -> OperatingPoint:
-    """Choose the threshold for a target.
-
-    Parameters
-    ----------
-    prevalence: Share of similar pairs where the threshold is used; by default that of the
-        evidence.
-    unlabelled: The pairs that the threshold is used on. A precision is then that among
-        these, and their prevalence is not needed.
-
-    Raises
-    ------
-    TargetNotCertifiedError
-        If the pairs are too few to certify the target, or do not meet it.
-    """
-    for name, kind in (("similar", evidence.similar), ("dissimilar", evidence.dissimilar)):
-        if kind.n_classes < _FEWEST_CLASSES:
-            raise TargetNotCertifiedError(
-                f"{target} cannot be certified with {evidence}: {kind.n_classes} of them have "
-                f"{name} pairs; at least {_FEWEST_CLASSES} are needed, and usually many more.",
-                _FEWEST_CLASSES,
-            )
-    share = evidence.prevalence if prevalence is None else prevalence
-    if isinstance(target, Bound):
-        try:
-            point = _CertifiedSearch(evidence, target, share, confidence, unlabelled).choose()
-            return at_threshold(point, point.threshold, evidence, unlabelled)
-        except TargetNotCertifiedError as error:
-            message, strongest = str(error), None
-            for weaker in target.weaker:
-                with suppress(TargetNotCertifiedError):
-                    _CertifiedSearch(evidence, weaker, share, confidence, unlabelled).choose()
-                    strongest = str(weaker)
-                    message = f"{message} With these pairs, {strongest} can be certified."
-                    break
-            needed = error.classes_needed, error.pairs_needed
-            raise TargetNotCertifiedError(message, *needed, strongest) from None
-    if isinstance(target, EqualErrors):
-        return _equal_errors(evidence, share, confidence)
-    prior = share if target.prior is None else target.prior
-    return _smallest_cost(evidence, target, prior, confidence)
-
-
-class _Look(NamedTuple):
-    """The error at a threshold."""
-
-    error: float
-    allowed: float
-    design_effect: float
-
-
-class _CertifiedSearch:
-    """The search for a threshold that is certified to meet a bound."""
-
-    def __init__(
-        self,
-        evidence: PairEvidence,
-        target: Bound,
-        prevalence: float,
-        confidence: float,
-        unlabelled: UnlabelledPairs | None,
-    ) -> None:
-        self.evidence, self.target = evidence, target
-        self.unlabelled = unlabelled if target.measure == "precision" else None
-        self.prevalence, self.confidence = prevalence, confidence
-        self.odds = prevalence / (1 - prevalence) * target.error / (1 - target.error)
-        self.grows = target.measure != "recall"
-        kind = evidence.dissimilar if self.grows else evidence.similar
-        self.n_pairs = len(kind.distances)
-        quantile = student.ppf(confidence, kind.n_classes - 1)
-        self.few_classes = float((norm.ppf(confidence) / quantile) ** 2)
-
-    def choose(self) -> OperatingPoint:
-        thresholds = self.evidence.thresholds
-        met = self.just_met()
-        self.design_effect = self._look(met).design_effect
-        place = int(np.searchsorted(thresholds, met))
-        below, above = np.arange(place, -1, -1), np.arange(place, len(thresholds))
-        safe, other = (below, above) if self.grows else (above, below)
-        looks = []
-        for certified in self._some(safe):
-            look = self._look(certified)
-            upper = float(self._bounds(look)[1])
-            if upper <= look.allowed:
-                break
-            looks.append(look)
-        else:
-            raise self.refusal(looks)
-        # The other end certainly misses the target, or is the last threshold of all.
-        open_end = float(thresholds[other[-1]])
-        for threshold in self._some(other):
-            miss = self._look(threshold)
-            if self._bounds(miss)[0] > miss.allowed:
-                open_end = threshold
-                break
-        rates = self.evidence.rates(certified)[0]
-        estimate, bound = (self._figure(rates, certified, e) for e in (look.error, upper))
-        return _point(
-            self.evidence,
-            certified,
-            (min(certified, open_end), max(certified, open_end)),
-            estimate,
-            self.prevalence,
-            self.confidence,
-            bound=bound,
-            effective_pairs=self._effective_pairs(look),
-        )
-
-    def just_met(self) -> float:
-        """Return the last threshold at which the calibration pairs themselves meet the target."""
-        thresholds = self.evidence.thresholds
-        curve = self.evidence.curve(thresholds)
-        error, allowed = self._error(curve), self._allowed(curve, thresholds)
-        met = np.flatnonzero((error <= allowed) & (curve.recall > 0))
-        if len(met):
-            return float(thresholds[met[-1 if self.grows else 0]])
-        if self.target.measure == "fmr":
-            return float(thresholds[0])
-        precision = self._precision(curve, thresholds)
-        best = int(np.nanargmax(precision))
-        share = "" if self.unlabelled else f" and a prevalence of {self.prevalence:.3g}"
-        raise TargetNotCertifiedError(
-            f"{self.target} cannot be met: the largest precision of the calibration pairs is "
-            f"{precision[best]:.3g}, at the threshold {thresholds[best]:.4g}{share}; choose a "
-            "weaker target or a better metric."
-        )
-
-    def _error(self, rates: Rates) -> Floats:
-        return rates.fmr if self.grows else 1 - rates.recall
-
-    def _allowed(self, rates: Rates, thresholds: Floats | float) -> Floats:
-        if self.unlabelled is not None:
-            found = self.unlabelled.found(thresholds)
-            return np.asarray(self.target.error * found / self.unlabelled.n_pairs)
-        if self.target.measure == "precision":
-            return np.asarray(rates.recall * self.odds)
-        return np.asarray(self.target.error)
-
-    def _precision(self, rates: Rates, thresholds: Floats | float) -> Floats:
-        if self.unlabelled is not None:
-            return self.unlabelled.precision(thresholds, rates.fmr)
-        return rates.precision(self.prevalence)
-
-    def _figure(self, rates: Rates, threshold: float, error: float) -> float:
-        """Return what the target is about, if the error is this large."""
-        if self.target.measure == "precision":
-            return float(self._precision(Rates(np.asarray(error), rates.recall), threshold))
-        return error if self.target.measure == "fmr" else 1 - error
-
-    def _look(self, threshold: float) -> _Look:
-        rates, without = self.evidence.rates(threshold)
-        error, allowed = float(self._error(rates)), float(self._allowed(rates, threshold))
-        if not 0 < error < 1:
-            return _Look(error, allowed, 1.0)
-        changes = self._error(without)
-        if self.target.measure == "precision" and self.unlabelled is None:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                changes = np.where(without.recall > 0, changes / without.recall, np.nan)
-            changes = changes * rates.recall
-        effect = jackknife_variance(changes) * self.n_pairs / (error * (1 - error))
-        return _Look(error, allowed, max(1.0, effect))
-
-    def _effective_pairs(self, look: _Look, more: float = 1.0) -> float:
-        """Return the effective number of independent pairs, with a multiple of the evidence."""
-        n = more * self.n_pairs * self.few_classes
-        if self.unlabelled is not None:
-            n = 1 / (1 / n + 1 / self.unlabelled.n_pairs)
-        return n / max(self.design_effect, look.design_effect)
-
-    def _bounds(self, look: _Look) -> tuple[Vector, Vector]:
-        return clopper_pearson(look.error, self._effective_pairs(look), self.confidence)
-
-    def _some(self, places: Ints) -> Iterable[float]:
-        """Return some of the thresholds, close to each other at the start."""
-        steps = np.arange(len(places))
-        if len(steps) > _CANDIDATES:
-            even = np.linspace(0, len(steps) - 1, _CANDIDATES // 2)
-            near = np.geomspace(1, len(steps) - 1, _CANDIDATES // 2)
-            steps = np.unique(np.concatenate([even, near]).astype(np.intp))
-        return map(float, self.evidence.thresholds[places[steps]])
-
-    def refusal(self, looks: list[_Look]) -> TargetNotCertifiedError:
-        """Say how many classes are needed if they are like these."""
-        if self.target.measure == "fmr":
-            looks = [*looks, looks[0]._replace(error=0.0)]
-        error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
-        for more in MORE:
-            effective = np.array([self._effective_pairs(look, more) for look in looks])
-            if (clopper_pearson(error, effective, self.confidence)[1] <= allowed).any():
-                break
-        else:
-            if self.unlabelled is not None:
-                return TargetNotCertifiedError(
-                    f"{self.target} cannot be certified: too few of the "
-                    f"{self.unlabelled.n_pairs} pairs without labels are similar; choose a weaker "
-                    "target."
-                )
-        classes, pairs = (math.ceil(more * n) for n in (self.evidence.n_classes, self.n_pairs))
-        kind = "dissimilar" if self.grows else "similar"
-        return TargetNotCertifiedError(
-            f"{self.target} cannot be certified at {100 * self.confidence:g} % confidence with "
-            f"{self.evidence}: the {kind} pairs share classes and count as about "
-            f"{self._effective_pairs(looks[0]):.0f} independent ones; give about {classes} "
-            f"classes to calibrate on ({pairs} {kind} pairs), or choose a weaker target.",
-            classes,
-            pairs,
-        )
-
-
-def jackknife_variance(without: Floats) -> float:
-    """Return the variance of a figure from its values without each class."""
-    values = without[~np.isnan(without)]
-    n = len(values)
-    return float((n - 1) / n * ((values - values.mean()) ** 2).sum()) if n > 1 else math.inf
-
-
-def clopper_pearson(
-    share: ArrayLike, n: ArrayLike, confidence: float | Floats
-) -> tuple[Vector, Vector]:
-    """Return bounds on a share, from below and from above, each with the confidence.
-
-    Parameters
-    ----------
-    share: Observed.
-    n: Number of independent cases, not necessarily an integer.
-    """
-    share, n = np.asarray(share, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    with np.errstate(invalid="ignore"):
-        low = beta.ppf(1 - confidence, n * share, n * (1 - share) + 1)
-        high = beta.ppf(confidence, n * share + 1, n * (1 - share))
-    return np.where(share > 0, low, 0.0), np.where(share < 1, high, 1.0)
-
-
-def _equal_errors(evidence: PairEvidence, prevalence: float, confidence: float) -> OperatingPoint:
-    """The threshold of equal errors, and those at which the errors may be equal."""
-    thresholds = evidence.thresholds
-
-    def excess(rates: Rates) -> Floats:
-        return rates.fmr + rates.recall - 1
-
-    best = float(thresholds[int(np.argmin(np.abs(excess(evidence.curve(thresholds)))))])
-    quantile = student.ppf(confidence, evidence.n_counted - 1)
-    interval = _plausible(thresholds, best, lambda t: map(excess, evidence.rates(t)), quantile)
-    rates = evidence.rates(best)[0]
-    estimate = float(rates.fmr + 1 - rates.recall) / 2
-    return _point(evidence, best, interval, estimate, prevalence, confidence)
-
-
-def _smallest_cost(
-    evidence: PairEvidence, costs: Costs, prior: float, confidence: float
-) -> OperatingPoint:
-    """The threshold of the smallest cost, and those that may cost no more."""
-
-    def cost(rates: Rates) -> Floats:
-        missed = prior * costs.false_non_match * (1 - rates.recall)
-        return np.asarray(missed + (1 - prior) * costs.false_match * rates.fmr)
-
-    def excess(threshold: float) -> Iterable[Floats]:
-        return (
-            cost(rates) - least
-            for rates, least in zip(evidence.rates(threshold), at_best, strict=True)
-        )
-
-    thresholds = np.concatenate([[-np.inf], evidence.thresholds])
-    best = float(thresholds[int(np.argmin(cost(evidence.curve(thresholds))))])
-    at_best = [cost(rates) for rates in evidence.rates(best)]
-    quantile = student.ppf(confidence, evidence.n_counted - 1)
-    interval = _plausible(thresholds, best, excess, quantile)
-    return _point(evidence, best, interval, float(at_best[0]), prior, confidence)
-
-
-def _plausible(
-    thresholds: Vector, best: float, excess: Callable[[float], Iterable[Floats]], quantile: float
-) -> tuple[float, float]:
-    """Return the range of thresholds at which an excess may be zero."""
-    places = np.linspace(0, len(thresholds) - 1, min(len(thresholds), _CANDIDATES))
-    near = [best]
-    for t in map(float, thresholds[places.astype(np.intp)]):
-        here, without = excess(t)
-        if abs(here) <= quantile * math.sqrt(jackknife_variance(without)):
-            near.append(t)
-    return min(near), max(near)
-
-
-def _point(
-    evidence: PairEvidence,
-    threshold: float,
-    interval: tuple[float, float],
-    estimate: float,
-    prevalence: float,
-    confidence: float,
-    *,
-    bound: float | None = None,
-    effective_pairs: float | None = None,
-) -> OperatingPoint:
-    rates = evidence.rates(threshold)[0]
-    return OperatingPoint(
-        threshold,
-        interval,
-        estimate,
-        bound,
-        float(rates.fmr),
-        float(rates.recall),
-        float(rates.precision(prevalence)),
-        prevalence,
-        confidence,
-        evidence.n_classes,
-        evidence.n_pairs,
-        effective_pairs,
-    )
-
-
-class Rates(NamedTuple):
-    """Rates at a threshold, of all pairs or without each class in turn.
-
-    Attributes
-    ----------
-    fmr: shape (n_classes,). Share of dissimilar pairs at the threshold or nearer.
-    recall: shape (n_classes,). Share of similar pairs at the threshold or nearer.
-    """
-
-    fmr: Floats
-    recall: Floats
-
-    def precision(self, prevalence: float) -> Floats:
-        """Share of similar ones among pairs called the same; nan if there are none."""
-        true, false = prevalence * self.recall, (1 - prevalence) * self.fmr
-        with np.errstate(invalid="ignore"):
-            return np.asarray(true / (true + false))
-
-
-class PairEvidence:
-    """Distances of pairs whose classes are known.
-
-    Parameters
-    ----------
-    classes: shape (n_pairs, 2). Class numbers of the two rows of each pair, from 0.
-
-    Attributes
-    ----------
-    thresholds: Every distance that occurs, in ascending order.
-    prevalence: Share of similar pairs.
-    """
-
-    def __init__(self, distances: Vector, pairs: Pairs, classes: Ints) -> None:
-        names, codes = np.unique(classes, return_inverse=True)
-        codes = codes.reshape(-1, 2)
-        self.n_classes = len(names)
-        self.thresholds = np.unique(distances)
-        weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight
-        self.prevalence = float(weight[pairs.similar].sum() / weight.sum())
-        self.similar = _Kind.of(distances, weight, codes, pairs.similar, self.n_classes)
-        self.dissimilar = _Kind.of(distances, weight, codes, ~pairs.similar, self.n_classes)
-
-    def rates(self, threshold: float) -> tuple[Rates, Rates]:
-        """Return the rates at a threshold, of all pairs and without each class."""
-        fmr, fmr_without = self.dissimilar.shares(threshold)
-        recall, recall_without = self.similar.shares(threshold)
-        return Rates(fmr, recall), Rates(fmr_without, recall_without)
-
-    def curve(self, thresholds: Vector) -> Rates:
-        """Return the rates of all pairs at many thresholds."""
-        return Rates(self.dissimilar.curve(thresholds), self.similar.curve(thresholds))
-
-    @property
-    def n_counted(self) -> int:
-        """Number of classes with similar pairs, or with dissimilar ones if that is smaller."""
-        return min(self.similar.n_classes, self.dissimilar.n_classes)
-
-    @property
-    def one_class(self) -> tuple[float, float]:
-        """How many similar pairs a class has, and dissimilar ones two classes, on average."""
-        n = self.n_classes
-        similar, dissimilar = len(self.similar.distances), len(self.dissimilar.distances)
-        return max(1.0, similar / n), max(1.0, 2 * dissimilar / (n * (n - 1)))
-
-    @property
-    def n_pairs(self) -> int:
-        """Number of pairs."""
-        return len(self.similar.distances) + len(self.dissimilar.distances)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.n_classes} classes ({len(self.similar.distances)} similar and "
-            f"{len(self.dissimilar.distances)} dissimilar pairs)"
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class UnlabelledPairs:
-    """Pairs that a threshold is used on, of which it is not known whether they are similar.
-
-    Of n pairs, K(t) are at the threshold t or nearer. At most n fmr(t) of these are dissimilar, so
-    that the precision is at least 1 - n fmr(t) / K(t), whatever share of the pairs is similar.
-
-    Attributes
-    ----------
-    distances: In ascending order; pairs without one are infinitely far apart.
-    """
-
-    distances: Vector
-    n_pairs: int
-
-    def found(self, thresholds: Floats | float) -> Ints:
-        """Return K(t): how many pairs are at the threshold or nearer."""
-        return np.asarray(np.searchsorted(self.distances, thresholds, "right"))
-
-    def precision(self, thresholds: Floats | float, fmr: Floats | float) -> Floats:
-        """Return the smallest precision with this false match rate; nan if no pair is found."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.maximum(0.0, 1 - self.n_pairs * np.asarray(fmr) / self.found(thresholds))
-
-    def prevalence(self, threshold: float, rates: Rates) -> float:
-        """Estimate the share of similar pairs from how many are found at a threshold."""
-        true = self.found(threshold) / self.n_pairs - rates.fmr
-        return float(np.clip(true / rates.recall, 0.0, 1.0))
-
-
-@dataclass(frozen=True, eq=False)
-class _Kind:
-    """Pairs of one kind, by distance."""
-
-    distances: Vector
-    weight: Vector
-    classes: Ints
-    total: Vector
-
-    @classmethod
-    def of(
-        cls, distances: Vector, weight: Vector, classes: Ints, chosen: NDArray[np.bool_], n: int
-    ) -> _Kind:
-        order = np.flatnonzero(chosen)[np.argsort(distances[chosen], kind="stable")]
-        total = _by_class(classes[order], weight[order], n)
-        return cls(distances[order], weight[order], classes[order], total)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes that have such pairs."""
-        return int((self.total > 0).sum())
-
-    def curve(self, thresholds: Vector) -> Vector:
-        """Return the shares at thresholds or nearer."""
-        sums = np.concatenate([[0.0], np.cumsum(self.weight)]) / self.weight.sum()
-        return np.asarray(sums[np.searchsorted(self.distances, thresholds, "right")])
-
-    def shares(self, threshold: float) -> tuple[Floats, Floats]:
-        """Return the share at a threshold or nearer, of all and without each class."""
-        k = int(np.searchsorted(self.distances, threshold, "right"))
-        near, every = self.weight[:k].sum(), self.weight.sum()
-        without = near - _by_class(self.classes[:k], self.weight[:k], len(self.total))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            left = every - self.total
-            # What is left may be rounding: then there is no rate without the class.
-            shares = np.where(left > 1e-9 * every, without / left, np.nan)
-        return np.asarray(near / every), np.clip(shares, 0.0, 1.0)
-
-
-def _by_class(classes: Ints, weight: Vector, n: int) -> Vector:
-    """Sum weights by class; a pair within a class counts once."""
-    first, second = classes.T
-    sums = np.bincount(first, weight, n)
-    across = first != second
-    return np.asarray(sums + np.bincount(second[across], weight[across], n))
-
-
-def joined_classes(pairs: Pairs) -> Ints:
-    """Return class numbers of the rows of each pair: rows joined by similar pairs are one class."""
-    rows, place = np.unique(pairs.index, return_inverse=True)
-    place = place.reshape(-1, 2)
-    i, j = place[pairs.similar].T
-    return components(i, j, len(rows))[place]
-
-
-Measure = Literal["precision", "fmr", "recall"]
+# Multiples of the data that a refusal tries.
+_MORE = np.geomspace(1.05, 1e5, 100)
 
 _BOUND = re.compile(r"\s*(precision|fmr|recall)\s*(>=|<=)\s*(\S+)\s*")
 _NEARLY = re.compile(r"([a-z]+)\s*([<>=]+)\s*(\d+|\d*\.\d+|\d+e-\d+)\s*(%?)")
@@ -718,6 +201,249 @@ def _costs(target: Mapping[str, object]) -> Costs:
     return Costs(**target)  # type: ignore[arg-type]
 
 
+class TargetNotCertifiedError(ValueError):
+    """The data cannot certify that a target is met.
+
+    Attributes
+    ----------
+    classes_needed, pairs_needed, queries_needed : int or None
+        How many would be needed; None if more data of this kind would not help. Queries are those
+        of a search that take no part in learning.
+    strongest : str or None
+        The strongest target of the same kind, in round numbers, that the data can certify.
+
+    Examples
+    --------
+    >>> from nearfar.verification import TargetNotCertifiedError
+    >>> TargetNotCertifiedError("Too few classes.", classes_needed=300).classes_needed
+    300
+    """
+
+    def __init__(
+        self,
+        message: str,
+        classes_needed: int | None = None,
+        pairs_needed: int | None = None,
+        strongest: str | None = None,
+        queries_needed: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.classes_needed, self.pairs_needed = classes_needed, pairs_needed
+        self.strongest, self.queries_needed = strongest, queries_needed
+
+
+def clopper_pearson(
+    share: ArrayLike, n: ArrayLike, confidence: float | Floats
+) -> tuple[Vector, Vector]:
+    """Return bounds on a share, from below and from above, each with the confidence.
+
+    Parameters
+    ----------
+    share: Observed.
+    n: Number of independent cases, not necessarily an integer.
+    """
+    share, n = np.asarray(share, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        low = beta.ppf(1 - confidence, n * share, n * (1 - share) + 1)
+        high = beta.ppf(confidence, n * share + 1, n * (1 - share))
+    return np.where(share > 0, low, 0.0), np.where(share < 1, high, 1.0)
+
+
+def few_units(n_units: ArrayLike, confidence: float | Floats) -> Floats:
+    """Return the share of cases that count if their variance comes from few units."""
+    quantile = student.ppf(confidence, np.asarray(n_units) - 1)
+    return np.asarray((norm.ppf(confidence) / quantile) ** 2)
+
+
+def times_needed(
+    error: ArrayLike,
+    allowed: ArrayLike,
+    effective: Callable[[float], ArrayLike],
+    confidence: float | Floats,
+) -> float | None:
+    """Return how many times the data would certify one of several errors, if they are alike.
+
+    Parameters
+    ----------
+    effective: Effective numbers with a multiple of the data.
+    """
+    for more in _MORE:
+        high = clopper_pearson(error, effective(more), confidence)[1]
+        if (high <= np.asarray(allowed)).any():
+            return float(more)
+    return None
+
+
+def strongest(bounds: Iterable[Bound], certify: Callable[[Bound], object]) -> str | None:
+    """Return the first of several bounds, from strong to weak, that can be certified."""
+    return next((str(bound) for bound in bounds if certify(bound) is not None), None)
+
+
+class Rates(NamedTuple):
+    """Rates at a threshold, of all pairs or without each class in turn.
+
+    Attributes
+    ----------
+    fmr: shape (n_classes,). Share of dissimilar pairs at the threshold or nearer.
+    recall: shape (n_classes,). Share of similar pairs at the threshold or nearer.
+    """
+
+    fmr: Floats
+    recall: Floats
+
+    def precision(self, prevalence: float) -> Floats:
+        """Share of similar ones among pairs called the same; nan if there are none."""
+        true, false = prevalence * self.recall, (1 - prevalence) * self.fmr
+        with np.errstate(invalid="ignore"):
+            return np.asarray(true / (true + false))
+
+
+class PairEvidence:
+    """Distances of pairs whose classes are known.
+
+    Parameters
+    ----------
+    similar: shape (n_pairs,). Whether the two are the same.
+    classes: shape (n_pairs, 2). Class numbers of the two rows of each pair, from 0.
+    unlike: Share of the similar pairs of the data in classes that are far larger than all of
+        these. Nothing is known of them: a recall can only be certified if it allows to lose them.
+
+    Attributes
+    ----------
+    thresholds: Every distance that occurs, in ascending order.
+    prevalence: Share of similar pairs.
+    """
+
+    def __init__(
+        self,
+        distances: Vector,
+        similar: NDArray[np.bool_],
+        classes: Ints,
+        weight: Vector | None = None,
+        *,
+        unlike: float = 0.0,
+    ) -> None:
+        names, codes = np.unique(classes, return_inverse=True)
+        codes = codes.reshape(-1, 2)
+        self.n_classes = len(names)
+        self.thresholds = np.unique(distances)
+        self.unlike = unlike
+        weight = np.ones(len(similar)) if weight is None else weight
+        self.prevalence = float(weight[similar].sum() / weight.sum())
+        self.similar = _Kind.of(distances, weight, codes, similar, self.n_classes)
+        self.dissimilar = _Kind.of(distances, weight, codes, ~similar, self.n_classes)
+
+    def rates(self, threshold: float) -> tuple[Rates, Rates]:
+        """Return the rates at a threshold, of all pairs and without each class."""
+        fmr, fmr_without = self.dissimilar.shares(threshold)
+        recall, recall_without = self.similar.shares(threshold)
+        return Rates(fmr, recall), Rates(fmr_without, recall_without)
+
+    def curve(self, thresholds: Vector) -> Rates:
+        """Return the rates of all pairs at many thresholds."""
+        return Rates(self.dissimilar.curve(thresholds), self.similar.curve(thresholds))
+
+    @property
+    def n_counted(self) -> int:
+        """Number of classes with similar pairs, or with dissimilar ones if that is smaller."""
+        return min(self.similar.n_classes, self.dissimilar.n_classes)
+
+    @property
+    def one_class(self) -> tuple[float, float]:
+        """How many similar pairs a class has, and dissimilar ones two classes, on average."""
+        n = self.n_classes
+        similar, dissimilar = len(self.similar.distances), len(self.dissimilar.distances)
+        return max(1.0, similar / n), max(1.0, 2 * dissimilar / (n * (n - 1)))
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.similar.distances) + len(self.dissimilar.distances)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_classes} classes ({len(self.similar.distances)} similar and "
+            f"{len(self.dissimilar.distances)} dissimilar pairs)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class UnlabelledPairs:
+    """Pairs that a threshold is used on, of which it is not known whether they are similar.
+
+    Of n pairs, K(t) are at the threshold t or nearer. At most n fmr(t) of these are dissimilar, so
+    that the precision is at least 1 - n fmr(t) / K(t), whatever share of the pairs is similar.
+
+    Attributes
+    ----------
+    distances: In ascending order; pairs without one are infinitely far apart.
+    """
+
+    distances: Vector
+    n_pairs: int
+
+    def found(self, thresholds: Floats | float) -> Ints:
+        """Return K(t): how many pairs are at the threshold or nearer."""
+        return np.asarray(np.searchsorted(self.distances, thresholds, "right"))
+
+    def precision(self, thresholds: Floats | float, fmr: Floats | float) -> Floats:
+        """Return the smallest precision with this false match rate; nan if no pair is found."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.maximum(0.0, 1 - self.n_pairs * np.asarray(fmr) / self.found(thresholds))
+
+    def prevalence(self, threshold: float, rates: Rates) -> float:
+        """Estimate the share of similar pairs from how many are found at a threshold."""
+        true = self.found(threshold) / self.n_pairs - rates.fmr
+        return float(np.clip(true / rates.recall, 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """Pairs of one kind, by distance."""
+
+    distances: Vector
+    weight: Vector
+    classes: Ints
+    total: Vector
+
+    @classmethod
+    def of(
+        cls, distances: Vector, weight: Vector, classes: Ints, chosen: NDArray[np.bool_], n: int
+    ) -> _Kind:
+        order = np.flatnonzero(chosen)[np.argsort(distances[chosen], kind="stable")]
+        total = _by_class(classes[order], weight[order], n)
+        return cls(distances[order], weight[order], classes[order], total)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes that have such pairs."""
+        return int((self.total > 0).sum())
+
+    def curve(self, thresholds: Vector) -> Vector:
+        """Return the shares at thresholds or nearer."""
+        sums = np.concatenate([[0.0], np.cumsum(self.weight)]) / self.weight.sum()
+        return np.asarray(sums[np.searchsorted(self.distances, thresholds, "right")])
+
+    def shares(self, threshold: float) -> tuple[Floats, Floats]:
+        """Return the share at a threshold or nearer, of all and without each class."""
+        k = int(np.searchsorted(self.distances, threshold, "right"))
+        near, every = self.weight[:k].sum(), self.weight.sum()
+        without = near - _by_class(self.classes[:k], self.weight[:k], len(self.total))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            left = every - self.total
+            # What is left may be rounding: then there is no rate without the class.
+            shares = np.where(left > 1e-9 * every, without / left, np.nan)
+        return np.asarray(near / every), np.clip(shares, 0.0, 1.0)
+
+
+def _by_class(classes: Ints, weight: Vector, n: int) -> Vector:
+    """Sum weights by class; a pair within a class counts once."""
+    first, second = classes.T
+    sums = np.bincount(first, weight, n)
+    across = first != second
+    return np.asarray(sums + np.bincount(second[across], weight[across], n))
+
+
 @dataclass(frozen=True)
 class OperatingPoint:
     """A threshold, and its error rates.
@@ -726,9 +452,6 @@ class OperatingPoint:
     ----------
     threshold : float
         Pairs at this distance or less are the same.
-    interval : tuple of float
-        Confidence interval of the threshold that exactly meets the target; each end has the
-        stated confidence. For a bound, `threshold` is the safe end of it.
     estimate : float
         The figure of the target on the calibration pairs: precision, false match rate, recall,
         equal error rate, or expected cost.
@@ -758,7 +481,6 @@ class OperatingPoint:
     """
 
     threshold: float
-    interval: tuple[float, float]
     estimate: float
     bound: float | None
     fmr: float
@@ -781,14 +503,12 @@ class OperatingPoint:
 
     def describe(self, target: str) -> str:
         """Say what the threshold is certified for, and its error rates."""
-        low, high = self.interval
         prevalence = f"{100 * self.prevalence:.3g} % of pairs are similar"
         return (
             f"{self.promise(target)}\n"
             f"On {self.n_pairs} pairs of {self.n_classes} classes: false match rate "
             f"{self.fmr:.3g}, recall {100 * self.recall:.1f} %, precision "
-            f"{100 * self.precision:.1f} % if {prevalence}.\n"
-            f"Interval of the threshold: {low:.6g} to {high:.6g}."
+            f"{100 * self.precision:.1f} % if {prevalence}."
         )
 
 
@@ -811,4 +531,255 @@ def at_threshold(
         recall=float(rates.recall),
         precision=float(precision),
         prevalence=share,
+    )
+
+
+def choose_threshold(
+    evidence: PairEvidence,
+    target: Target,
+    *,
+    confidence: float = 0.95,
+    prevalence: float | None = None,
+    unlabelled: UnlabelledPairs | None = None,
+) -> OperatingPoint:
+    """Choose the threshold for a target.
+
+    Parameters
+    ----------
+    prevalence: Share of similar pairs where the threshold is used; by default that of the
+        evidence.
+    unlabelled: The pairs that the threshold is used on. A precision is then that among
+        these, and their prevalence is not needed.
+
+    Raises
+    ------
+    TargetNotCertifiedError
+        If the pairs are too few to certify the target, or do not meet it.
+    """
+    for name, kind in (("similar", evidence.similar), ("dissimilar", evidence.dissimilar)):
+        if kind.n_classes < _FEWEST_CLASSES:
+            raise TargetNotCertifiedError(
+                f"{target} cannot be certified with {evidence}: {kind.n_classes} of them have "
+                f"{name} pairs; at least {_FEWEST_CLASSES} are needed, and usually many more.",
+                _FEWEST_CLASSES,
+            )
+    share = evidence.prevalence if prevalence is None else prevalence
+    if not isinstance(target, Bound):
+        return _cheapest(evidence, target, share, confidence)
+
+    def certify(bound: Bound) -> OperatingPoint | None:
+        return _PairTrials(evidence, bound, share, confidence, unlabelled).certified()
+
+    found = certify(target)
+    if found is None:
+        trials = _PairTrials(evidence, target, share, confidence, unlabelled)
+        raise trials.refusal(strongest(target.weaker, certify))
+    return at_threshold(found, found.threshold, evidence, unlabelled)
+
+
+class _Look(NamedTuple):
+    """The error at a threshold."""
+
+    error: float
+    allowed: float
+    design_effect: float
+
+
+class _PairTrials:
+    """Thresholds that are tried until one is certified to meet a bound."""
+
+    def __init__(
+        self,
+        evidence: PairEvidence,
+        target: Bound,
+        prevalence: float,
+        confidence: float,
+        unlabelled: UnlabelledPairs | None,
+    ) -> None:
+        self.evidence, self.target = evidence, target
+        self.unlabelled = unlabelled if target.measure == "precision" else None
+        self.prevalence, self.confidence = prevalence, confidence
+        self.odds = prevalence / (1 - prevalence) * target.error / (1 - target.error)
+        self.grows = target.measure != "recall"
+        kind = evidence.dissimilar if self.grows else evidence.similar
+        self.n_pairs = len(kind.distances)
+        self.few_classes = float(few_units(kind.n_classes, confidence))
+        thresholds = evidence.thresholds
+        curve = evidence.curve(thresholds)
+        met = np.flatnonzero(
+            (self._error(curve) <= self._allowed(curve, thresholds)) & (curve.recall > 0)
+        )
+        # The last threshold at which the pairs themselves meet the target, and those beyond.
+        place = int(met[-1 if self.grows else 0]) if len(met) else 0
+        self.can_be_met = len(met) > 0 or target.measure == "fmr"
+        self.just_met = self.look(float(thresholds[place]))
+        places = np.arange(place, -1, -1) if self.grows else np.arange(place, len(thresholds))
+        if len(places) > _CANDIDATES:
+            # Close to each other at the start.
+            even = np.linspace(0, len(places) - 1, _CANDIDATES // 2)
+            near = np.geomspace(1, len(places) - 1, _CANDIDATES // 2)
+            places = places[np.unique(np.concatenate([even, near]).astype(np.intp))]
+        self.thresholds = thresholds[places]
+
+    def certified(self) -> OperatingPoint | None:
+        """Return the first threshold that is certified, with its rates; None if none is."""
+        if not self.can_be_met or (not self.grows and self.evidence.unlike > self.target.error):
+            return None
+        for threshold in self.thresholds.tolist():
+            look = self.look(threshold)
+            effective = self._effective_pairs(look)
+            upper = float(clopper_pearson(look.error, effective, self.confidence)[1])
+            if upper <= look.allowed:
+                rates = self.evidence.rates(threshold)[0]
+                estimate, bound = (self._figure(rates, threshold, e) for e in (look.error, upper))
+                return _point(
+                    self.evidence,
+                    threshold,
+                    estimate,
+                    self.prevalence,
+                    self.confidence,
+                    bound,
+                    effective,
+                )
+        return None
+
+    def look(self, threshold: float) -> _Look:
+        rates, without = self.evidence.rates(threshold)
+        error, allowed = float(self._error(rates)), float(self._allowed(rates, threshold))
+        if not 0 < error < 1:
+            return _Look(error, allowed, 1.0)
+        changes = self._error(without)
+        if self.target.measure == "precision" and self.unlabelled is None:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                changes = np.where(without.recall > 0, changes / without.recall, np.nan)
+            changes = changes * rates.recall
+        effect = jackknife_variance(changes) * self.n_pairs / (error * (1 - error))
+        return _Look(error, allowed, max(1.0, effect))
+
+    def _error(self, rates: Rates) -> Floats:
+        return rates.fmr if self.grows else 1 - rates.recall
+
+    def _allowed(self, rates: Rates, thresholds: Floats | float) -> Floats:
+        if self.unlabelled is not None:
+            found = self.unlabelled.found(thresholds)
+            return np.asarray(self.target.error * found / self.unlabelled.n_pairs)
+        if self.target.measure == "precision":
+            return np.asarray(rates.recall * self.odds)
+        return np.asarray(self.target.error)
+
+    def _precision(self, rates: Rates, thresholds: Floats | float) -> Floats:
+        if self.unlabelled is not None:
+            return self.unlabelled.precision(thresholds, rates.fmr)
+        return rates.precision(self.prevalence)
+
+    def _figure(self, rates: Rates, threshold: float, error: float) -> float:
+        """Return what the target is about, if the error is this large."""
+        if self.target.measure == "precision":
+            return float(self._precision(Rates(np.asarray(error), rates.recall), threshold))
+        return error if self.target.measure == "fmr" else 1 - error
+
+    def _effective_pairs(self, look: _Look, more: float = 1.0) -> float:
+        """Return the effective number of independent pairs, with a multiple of the evidence."""
+        n = more * self.n_pairs * self.few_classes
+        if self.unlabelled is not None:
+            n = 1 / (1 / n + 1 / self.unlabelled.n_pairs)
+        return n / max(self.just_met.design_effect, look.design_effect)
+
+    def refusal(self, weaker: str | None) -> TargetNotCertifiedError:
+        """Say why, and how many classes are needed if they are like these."""
+        target, evidence, classes, pairs = self.target, self.evidence, None, None
+        if not self.can_be_met:
+            thresholds = evidence.thresholds
+            precision = self._precision(evidence.curve(thresholds), thresholds)
+            best = int(np.nanargmax(precision))
+            share = "" if self.unlabelled else f" and a prevalence of {self.prevalence:.3g}"
+            why = (
+                f"{target} cannot be met: the largest precision of the calibration pairs is "
+                f"{precision[best]:.3g}, at the threshold {thresholds[best]:.4g}{share}; choose a "
+                "weaker target or a better metric."
+            )
+        elif not self.grows and evidence.unlike > target.error:
+            why = (
+                f"{target} cannot be certified with {evidence}: {100 * evidence.unlike:.0f} % of "
+                "the similar pairs are in classes far larger than these. Calibrate on such classes "
+                "(another random_state, or a larger share), or give classes of one size."
+            )
+        else:
+            looks = [self.look(threshold) for threshold in self.thresholds.tolist()]
+            if target.measure == "fmr":
+                looks.append(looks[0]._replace(error=0.0))
+            error, allowed = np.array([(look.error, look.allowed) for look in looks]).T
+            more = times_needed(
+                error,
+                allowed,
+                lambda more: [self._effective_pairs(look, more) for look in looks],
+                self.confidence,
+            )
+            if more is None and self.unlabelled is not None:
+                why = (
+                    f"{target} cannot be certified: too few of the {self.unlabelled.n_pairs} pairs "
+                    "without labels are similar; choose a weaker target."
+                )
+            else:
+                more = float(_MORE[-1]) if more is None else more
+                classes, pairs = (math.ceil(more * n) for n in (evidence.n_classes, self.n_pairs))
+                kind = "dissimilar" if self.grows else "similar"
+                why = (
+                    f"{target} cannot be certified at {100 * self.confidence:g} % confidence with "
+                    f"{evidence}: the {kind} pairs share classes and count as about "
+                    f"{self._effective_pairs(looks[0]):.0f} independent ones; give about {classes} "
+                    f"classes to calibrate on ({pairs} {kind} pairs), or choose a weaker target."
+                )
+        can = f" With these pairs, {weaker} can be certified." if weaker else ""
+        return TargetNotCertifiedError(why + can, classes, pairs, weaker)
+
+
+def jackknife_variance(without: Floats) -> float:
+    """Return the variance of a figure from its values without each class."""
+    values = without[~np.isnan(without)]
+    n = len(values)
+    return float((n - 1) / n * ((values - values.mean()) ** 2).sum()) if n > 1 else math.inf
+
+
+def _cheapest(
+    evidence: PairEvidence, target: EqualErrors | Costs, prevalence: float, confidence: float
+) -> OperatingPoint:
+    """Return the threshold of equal errors, or of the smallest cost."""
+    thresholds = evidence.thresholds
+    if isinstance(target, Costs):
+        thresholds = np.concatenate([[-np.inf], thresholds])
+        prevalence = prevalence if target.prior is None else target.prior
+    rates = evidence.curve(thresholds)
+    missed = 1 - rates.recall
+    if isinstance(target, EqualErrors):
+        figures, best = (rates.fmr + missed) / 2, int(np.argmin(np.abs(rates.fmr - missed)))
+    else:
+        figures = prevalence * target.false_non_match * missed
+        figures = figures + (1 - prevalence) * target.false_match * rates.fmr
+        best = int(np.argmin(figures))
+    return _point(evidence, float(thresholds[best]), float(figures[best]), prevalence, confidence)
+
+
+def _point(
+    evidence: PairEvidence,
+    threshold: float,
+    estimate: float,
+    prevalence: float,
+    confidence: float,
+    bound: float | None = None,
+    effective_pairs: float | None = None,
+) -> OperatingPoint:
+    rates = evidence.rates(threshold)[0]
+    return OperatingPoint(
+        threshold,
+        estimate,
+        bound,
+        float(rates.fmr),
+        float(rates.recall),
+        float(rates.precision(prevalence)),
+        prevalence,
+        confidence,
+        evidence.n_classes,
+        evidence.n_pairs,
+        effective_pairs,
     )

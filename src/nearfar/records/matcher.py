@@ -577,7 +577,7 @@ class RecordMatcher(BaseEstimator):
                 raise ValueError("its model and its comparisons do not fit together")
             point = header["operating_point"]
             if point is not None:
-                point = OperatingPoint(**{**point, "interval": tuple(point["interval"])})
+                point = OperatingPoint(**point)
             matcher.operating_point_, matcher.threshold_ = point, float(header["threshold"])
             matcher.id_columns_ = tuple(header.get("ids", ()))
         return matcher

@@ -31,7 +31,6 @@ from sklearn.linear_model import LogisticRegression
 from nearfar.evidence.splits import components
 from nearfar.metrics.feature_maps import Forest
 from nearfar.records.records import Records
-from nearfar.supervision import Pairs
 from nearfar.typing import Bools, Ints, Matrix, Vector
 from nearfar.verification import PairEvidence, UnlabelledPairs
 
@@ -344,9 +343,7 @@ class LabelledPairs:
         distances = np.full(len(index), np.inf)
         distances[compared] = -score(index[compared])
         (one, two), (a, b), (i, j) = self.entities, self.named, index.T
-        first = 0 if self.right is self.left else len(self.left)
-        pairs = Pairs(np.column_stack([i, first + j]), same)
-        evidence = PairEvidence(distances, pairs, np.column_stack([one[i], two[j]]))
+        evidence = PairEvidence(distances, same, np.column_stack([one[i], two[j]]))
         # More of these would be needed, not more records of which nothing is known.
         evidence.n_classes = len(np.union1d(one[a], two[b]))
         return evidence

@@ -35,9 +35,8 @@ from nearfar.columns.cells import (
     texts,
 )
 from nearfar.evidence.intervals import group_variance, mean_interval
-from nearfar.supervision import Pairs
+from nearfar.evidence.splits import joined_classes
 from nearfar.typing import Ints, Vector
-from nearfar.verification import joined_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,11 +171,10 @@ def kept_matches(
         return float("nan"), (0.0, 1.0)
     # Matches of one person are kept or lost together.
     n_left = 0 if one_table else matches[:, 0].max() + 1
-    joined = Pairs(matches + np.array([0, n_left]), np.ones(len(matches), dtype=bool))
+    records = matches + np.array([0, n_left])
+    person = joined_classes(records, np.ones(len(matches), dtype=bool))[:, 0]
     share = float(kept.mean())
-    variance, n_groups = group_variance(
-        kept.astype(np.float64) - share, joined_classes(joined)[:, 0]
-    )
+    variance, n_groups = group_variance(kept.astype(np.float64) - share, person)
     return share, mean_interval(share, variance, n_groups)
 
 

@@ -12,7 +12,7 @@ otherwise. The variance of q, and the number of independent groups, are
 
     v = c / (c - 1) sum_d (sum_i b_id (loss_i - q))^2 / m^2        c = m^2 / sum_d (sum_i b_id)^2.
 
-As in `verification.certified_thresholds`, the bound is that of Clopper and Pearson for an effective
+As in `evidence.certify`, the bound is that of Clopper and Pearson for an effective
 number of queries, n = m / e (z / t)^2, with the design effect e = v m / (q (1 - q)), the larger of
 that at the cut-off and that where the queries just meet the target. Losses that are not 0 or 1 vary
 less than counts do, so that e may be below 1. As some may still lose everything, v is then at least
@@ -36,16 +36,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.stats import norm
-from scipy.stats import t as student
 
 from nearfar.evidence.certify import (
-    MORE,
     Bound,
     TargetNotCertifiedError,
     clopper_pearson,
+    few_units,
     parse_target,
+    strongest,
     suggested,
+    times_needed,
 )
 from nearfar.runtime.progress import check_time
 from nearfar.runtime.threads import Threads
@@ -263,8 +263,7 @@ class AnswerEvidence:
             just_met = effect[met[-1 if recall else 0]] if len(met) else 1.0
             # For recall, the same queries count at all cut-offs and show how they lose.
             effect = np.where(some | (not recall), effect, just_met)
-            few = norm.ppf(confidence) / student.ppf(confidence, groups - 1)
-            effective = m / np.maximum(effect, just_met) * few**2
+            effective = m / np.maximum(effect, just_met) * few_units(groups, confidence)
             bound = 1 - clopper_pearson(error, effective, confidence)[1]
         known = groups >= _FEWEST_GROUPS
         return figure, np.where(known, bound, 0.0), np.where(known, effective, 0.0)
@@ -354,25 +353,24 @@ def _refusal(evidence: AnswerEvidence, target: Bound, confidence: float) -> Targ
     figure, _, effective = (values[places] for values in evidence.bounds(target, each))
     n, some = len(evidence.hits), effective > 0
     error, effective = 1 - figure[some], effective[some]
-    highs = ((more, clopper_pearson(error, more * effective, each)[1]) for more in MORE)
-    needed = next(
-        (math.ceil(more * n) for more, high in highs if (high <= target.error).any()), None
-    )
+    more = times_needed(error, target.error, lambda more: more * effective, each)
+    needed = None if more is None else math.ceil(more * n)
     low = [Bound(target.measure, value) for value in _LOW if value < target.value]
-    weaker = (e for e in [*target.weaker, *low] if _certified(evidence, e, confidence) is not None)
-    strongest = next(map(str, weaker), None)
+    weaker = strongest(
+        [*target.weaker, *low], lambda bound: _certified(evidence, bound, confidence)
+    )
     best = f"{target.measure} is {1 - error.min(initial=1.0):.3f}"
     # If nobody judges that many, the target is out of reach.
     ways = [f"give about {needed} such queries"] if needed and needed <= _MOST_MORE * n else []
-    if strongest is None:
+    if weaker is None:
         can = f"no {target.measure} of {_LOW[-1]} or more"
     else:
-        ways, can = [*ways, "choose a weaker target"], strongest
+        ways, can = [*ways, "choose a weaker target"], weaker
     remedy = ": " * bool(ways) + ", or ".join(ways)
     return TargetNotCertifiedError(
         f"{target} cannot be certified with {100 * confidence:g} % confidence. {n} judged queries "
         "take no part in learning, of which those that share documents count less. At the cut-offs "
         f"tried first, their best {best}{remedy}. With these queries, {can} can be certified.",
         queries_needed=needed,
-        strongest=strongest,
+        strongest=weaker,
     )

@@ -28,10 +28,7 @@ from sklearn.utils.validation import _num_samples, column_or_1d
 from nearfar.evidence.splits import (
     Random,
     components,
-    fold_of_classes,
-    fold_of_groups,
-    fold_of_labels,
-    fold_of_rows,
+    folds,
 )
 from nearfar.numerics.missing import at_rows, refuse_missing
 from nearfar.supervision.constraints import (
@@ -220,7 +217,7 @@ class Supervision(ABC):
             triplets hold out anchors, and pairs hold out connected sets of rows where they can,
             or sets of rows that similar pairs join.
         """
-        yield from self._splits(fold_of_rows(self.n_rows, self.groups, n_folds, random))
+        yield from self._splits(folds(self.n_rows, n_folds, random, groups=self.groups))
 
     def _splits(
         self, fold: Ints, inside: Array | bool = True, *, whole: bool = False
@@ -430,12 +427,8 @@ class _InClasses(Supervision):
 
     def split(self, n_folds: int, random: Random, *, by: By = "rows") -> Iterator[Split]:
         """Hold out rows, in equal shares of each class, or whole classes."""
-        if by == "classes":
-            fold = fold_of_classes(self.codes, self.groups, n_folds, random)
-        elif self.groups is None:
-            fold = fold_of_labels(self.codes, n_folds, random)
-        else:
-            fold = fold_of_groups(self.groups, self.codes, n_folds, random)
+        known: Any = {"codes": self.codes, "groups": self.groups}
+        fold = folds(self.n_rows, n_folds, random, by=by, **known)
         yield from self._splits(fold, self.codes >= 0, whole=by == "classes")
 
 
@@ -588,7 +581,7 @@ class _Listed(Supervision):
             return
         judged = np.unique(self.given.index)
         fold = np.full(self.n_rows, -1, dtype=np.intp)
-        fold[judged] = fold_of_rows(len(judged), self.groups[judged], n_folds, random)
+        fold[judged] = folds(len(judged), n_folds, random, groups=self.groups[judged])
         for number in np.unique(fold[judged]):
             yield self._among(fold != number), self._among(fold == number)
 

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nearfar.comparison.checkpoint import digest
-from nearfar.evidence.splits import group_splitter
+from nearfar.evidence.splits import group_splitter, joined_classes
 from nearfar.frames.formats import WRITTEN_TABLES, check_output, write_frame
 from nearfar.frames.judgements import (
     copies_together,
@@ -40,7 +40,6 @@ from nearfar.verification import (
     OperatingPoint,
     PairEvidence,
     choose_threshold,
-    joined_classes,
     parse_target,
 )
 
@@ -186,10 +185,12 @@ def decide_pairs(
     if threshold is not None:
         used = Threshold(threshold)
     elif target is not None and pairs is not None:
-        classes = joined_classes(pairs)
+        classes = joined_classes(pairs.index, pairs.similar)
         if rows.y is not None:
             classes = np.unique(rows.labels, return_inverse=True)[1][pairs.index]
-        evidence = PairEvidence(metric.pair_distances(rows.X, pairs), pairs, classes)
+        evidence = PairEvidence(
+            metric.pair_distances(rows.X, pairs), pairs.similar, classes, pairs.weight
+        )
         aim = parse_target(target)
         point = choose_threshold(evidence, aim, confidence=confidence, prevalence=prevalence)
         used, chosen_here = Threshold(point.threshold, str(aim), identity), True

@@ -14,7 +14,6 @@ from nearfar.evidence.certify import (
     UnlabelledPairs,
     at_threshold,
     choose_threshold,
-    joined_classes,
     parse_target,
 )
 from nearfar.verification.verifier import PairVerifier
@@ -30,6 +29,5 @@ __all__ = [
     "UnlabelledPairs",
     "at_threshold",
     "choose_threshold",
-    "joined_classes",
     "parse_target",
 ]

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from nearfar.evidence.certify import joined_classes
-from nearfar.evidence.splits import components
+from nearfar.evidence.splits import components, joined_classes
 from nearfar.supervision import Pairs, RandomPairs
-from nearfar.typing import Ints
+from nearfar.typing import Ints, Vector
 
 SplitBy = Literal["classes", "rows"]
 
 # Pairs of held-out rows that are used at most: classes limit the confidence long before.
 _MOST_PAIRS = 1_000_000
+# A class with this many times the similar pairs of another may differ from it in more than size.
+_FAR_LARGER = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,7 @@ class CalibrationSplit:
     classes: shape (n_held_out, 2). Class numbers of the rows of each pair that is held out.
     rows: Rows to learn from; None if the pairs alone do not tell.
     whole_classes: Whether the two parts have no class in common.
+    unlike: Share of the similar pairs that are in classes far larger than all that are held out.
     """
 
     seen: Pairs
@@ -38,6 +40,7 @@ class CalibrationSplit:
     classes: Ints
     rows: Ints | None = None
     whole_classes: bool = True
+    unlike: float = 0.0
 
 
 def split_labels(
@@ -83,7 +86,9 @@ def split_labels(
     learned, other = _parted(held_out)
     seen = _drawn(codes, learned, n_pairs, rng)
     pairs = all_pairs(codes, other, n_pairs, rng)
-    return CalibrationSplit(seen, pairs, codes[pairs.index], learned)
+    sizes = np.bincount(codes)
+    unlike = _unlike(sizes * (sizes - 1) / 2, classes[:number])
+    return CalibrationSplit(seen, pairs, codes[pairs.index], learned, unlike=unlike)
 
 
 def split_pairs(
@@ -100,7 +105,7 @@ def split_pairs(
             "There are too few pairs to learn from some and calibrate on others: "
             f"{counts[1]} similar, {counts[0]} dissimilar."
         )
-    classes = joined_classes(pairs)
+    classes = joined_classes(pairs.index, pairs.similar)
     if split == "rows":
         # A pair that is listed more than once is in one part.
         _, first, place = np.unique(
@@ -129,12 +134,20 @@ def split_pairs(
                 "The pairs cannot be split into two parts without common classes, each with "
                 'similar and dissimilar pairs. Give more pairs, or use split="rows".'
             )
-    return CalibrationSplit(pairs.take(seen), pairs.take(unseen), classes[unseen])
+    similar = np.bincount(classes[pairs.similar, 0], minlength=int(classes.max()) + 1)
+    unlike = _unlike(similar, np.unique(classes[unseen]))
+    return CalibrationSplit(pairs.take(seen), pairs.take(unseen), classes[unseen], unlike=unlike)
+
+
+def _unlike(n_similar: Ints | Vector, held_out: Ints) -> float:
+    """Return the share of the similar pairs of classes far larger than all that are held out."""
+    larger = n_similar > _FAR_LARGER * n_similar[held_out].max()
+    return float(n_similar[larger].sum() / n_similar.sum())
 
 
 def all_given(pairs: Pairs, codes: Ints | None = None) -> CalibrationSplit:
     """Hold out all pairs, for a metric that is not learned; classes are joined ones if unknown."""
-    classes = joined_classes(pairs) if codes is None else codes[pairs.index]
+    classes = joined_classes(pairs.index, pairs.similar) if codes is None else codes[pairs.index]
     return CalibrationSplit(pairs.take([]), pairs, classes)
 
 

@@ -76,7 +76,7 @@ class PairVerifier(BaseEstimator):
         "false_non_match": 1, "prior": 0.01}. Without a target, the threshold classifies the largest
         share of the calibration pairs correctly, and promises nothing for other pairs.
     confidence : float, default=0.95
-        Confidence with which the target is certified, and of `threshold_interval_`.
+        Confidence with which the target is certified.
     prevalence : float, optional
         Share of similar pairs where the verifier is used, for precision, costs and probabilities.
         By default the share in the calibration pairs. With labels and split="classes" these are
@@ -98,8 +98,6 @@ class PairVerifier(BaseEstimator):
         Of the learner; in a pipeline, it measures what the steps before give.
     threshold_ : float
         Pairs at this distance or less are the same; -inf if no pair is.
-    threshold_interval_ : tuple of float
-        With a target: interval of the threshold that exactly meets it.
     operating_point_ : OperatingPoint
         With a target: rates at the threshold, and the certified bound.
     likelihood_ratios_ : LikelihoodRatios
@@ -208,7 +206,9 @@ class PairVerifier(BaseEstimator):
             points = features_of(self.learner_, X)
         held_out = parts.held_out
         distances = self.metric_.pair_distances(points, held_out)
-        evidence = PairEvidence(distances, held_out, parts.classes)
+        evidence = PairEvidence(
+            distances, held_out.similar, parts.classes, held_out.weight, unlike=parts.unlike
+        )
         self.curve_ = verification_curve(self.metric_, points, held_out)
         self.prevalence_ = evidence.prevalence if self.prevalence is None else self.prevalence
         if target is None:
@@ -218,7 +218,7 @@ class PairVerifier(BaseEstimator):
                 evidence, target, confidence=self.confidence, prevalence=self.prevalence_
             )
             self.operating_point_ = point
-            self.threshold_, self.threshold_interval_ = point.threshold, point.interval
+            self.threshold_ = point.threshold
         extra = evidence.one_class if parts.whole_classes else (1.0, 1.0)
         self.likelihood_ratios_ = LikelihoodRatios.fit(distances, held_out, extra)
         return self
