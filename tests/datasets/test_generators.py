@@ -239,12 +239,12 @@ class TestTriplets:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ((X4, np.eye(3), 5), r"M has shape \(3, 3\), but X has 2 columns"),
+            ((X4, np.eye(3), 5), "3 features"),
             ((X4, [[1.0, 2.0], [0.0, 1.0]], 5), "symmetric"),
-            ((X4, np.diag([1.0, -1.0]), 5), "positive semidefinite"),
+            ((X4, np.diag([1.0, -1.0]), 5), "negative eigenvalue"),
             ((X4[:2], np.eye(2), 5), "minimum of 3"),
             ((X4 * np.nan, np.eye(2), 5), "NaN"),
-            ((X4, np.eye(2), 0), "n_triplets must be at least 1"),
+            ((X4, np.eye(2), 0), "n_triplets must be an integer >= 1"),
         ],
     )
     def test_wrong_arguments(self, arguments, message):
@@ -253,36 +253,36 @@ class TestTriplets:
 
     @pytest.mark.parametrize("noise", [-0.1, 1.1, np.nan])
     def test_noise_is_a_share(self, noise):
-        with pytest.raises(ValueError, match="noise must be a share"):
+        with pytest.raises(ValueError, match="noise must be a number"):
             make_triplets_from_metric(X4, np.eye(2), 5, noise=noise)
 
 
 class TestWrongArguments:
     @pytest.mark.parametrize("make", [make_twin_peaks, make_helix, make_circles, make_known_metric])
     def test_samples_and_noise(self, make):
-        with pytest.raises(ValueError, match="n_samples must be at least"):
+        with pytest.raises(ValueError, match="n_samples must be an integer"):
             make(0)
-        with pytest.raises(TypeError, match="n_samples must be an integer"):
+        with pytest.raises(ValueError, match="n_samples must be an integer"):
             make(10.0)
         for noise in (-1.0, np.nan, np.inf):
-            with pytest.raises(ValueError, match="noise must be finite"):
+            with pytest.raises(ValueError, match="noise must be a number"):
                 make(10, noise=noise)
 
     def test_circles(self):
-        with pytest.raises(ValueError, match="n_features must be at least 2"):
+        with pytest.raises(ValueError, match="n_features must be an integer >= 2"):
             make_circles(10, n_features=1)
-        with pytest.raises(ValueError, match="n_classes must be at least 1"):
+        with pytest.raises(ValueError, match="n_classes must be an integer >= 1"):
             make_circles(10, n_classes=0)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"n_classes": 1}, "n_classes must be at least 2"),
-            ({"n_samples": 3}, "n_samples must be at least 4"),
-            ({"n_informative": 0}, "n_informative must be at least 1"),
-            ({"n_features": 2}, "n_features must be at least 3"),
-            ({"separation": 0.0}, "separation must be positive"),
-            ({"separation": np.nan}, "separation must be positive"),
+            ({"n_classes": 1}, "n_classes must be an integer >= 2"),
+            ({"n_samples": 3}, "n_samples must be an integer >= 4"),
+            ({"n_informative": 0}, "n_informative must be an integer >= 1"),
+            ({"n_features": 2}, "n_features must be an integer >= 3"),
+            ({"separation": 0.0}, "separation must be a number > 0"),
+            ({"separation": np.nan}, "separation must be a number > 0"),
         ],
     )
     def test_known_metric(self, arguments, message):

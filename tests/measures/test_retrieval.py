@@ -22,10 +22,10 @@ from nearfar.supervision import Triplets
 LINE = Metric.identity(1)
 
 
-@pytest.fixture(params=["heaps", "tables", "few heaps at a time", "few rows of a table"])
+@pytest.fixture(params=["tiles", "tables", "few rows of tiles", "few rows of a table"])
 def route(request, monkeypatch):
     """Take every path through the search: few or many neighbours, in one or in many chunks."""
-    monkeypatch.setattr(search, "_HEAP_ADVANTAGE", 0 if "heaps" in request.param else 10**9)
+    monkeypatch.setattr(search, "_FEW", 0 if "tiles" in request.param else 10**9)
     if "few" in request.param:
         monkeypatch.setattr(search, "_MAX_ELEMENTS", 400)
 

@@ -7,6 +7,8 @@ import pickle
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 from sklearn.ensemble import ExtraTreesClassifier
 
 from nearfar import Metric, measures
@@ -172,21 +174,36 @@ def test_squared_distances_add_up():
 
 
 def test_damaged_forests_are_refused(tmp_path):
-    from safetensors.numpy import load_file, save_file
-
     path = tmp_path / "bent.safetensors"
     Metric(np.eye(8), kernel_map=MAPS["leaves"]).save(path)
     arrays = load_file(path)
-    from safetensors import safe_open
-
     with safe_open(path, framework="numpy") as file:
         metadata = file.metadata()
-    for name, value in (("forest.right", 0.0), ("forest.feature", 99), ("leaves.basis", 10**6)):
-        damaged = {key: array.copy() for key, array in arrays.items()}
-        damaged[f"map.0.{name}"].flat[0] = value if value else -3
+    for name, value in (("forest.right", -3), ("forest.feature", 99), ("leaves.basis", 10**6)):
+        damaged = arrays | {f"map.0.{name}": arrays[f"map.0.{name}"].copy()}
+        damaged[f"map.0.{name}"].flat[0] = value
         save_file(damaged, path, metadata)
         with pytest.raises(ValueError, match="not a valid metric"):
             Metric.load(path)
+
+
+@pytest.mark.parametrize("kind", ["leaves", "pieces"])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_a_flipped_bit_is_refused_or_leaves_distances_finite(kind, tmp_path):
+    path = tmp_path / "bent.safetensors"
+    Metric(np.eye(MAPS[kind].n_components), kernel_map=MAPS[kind]).save(path)
+    content, n_refused = path.read_bytes(), 0
+    start = 8 + int.from_bytes(content[:8], "little")
+    for byte in range(start + 3, len(content), 4 * (len(content) // 800)):
+        for bit in (0x40, 0x01):
+            path.write_bytes(content[:byte] + bytes([content[byte] ^ bit]) + content[byte + 1 :])
+            try:
+                metric = Metric.load(path)
+            except ValueError:
+                n_refused += 1
+            else:
+                assert np.isfinite(metric.distances(NEW)).all()
+    assert n_refused > 5
 
 
 class TestNarrowed:

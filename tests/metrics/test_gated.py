@@ -67,16 +67,3 @@ def test_metrics_that_cannot_be_gated_together():
         GatedMetric([one, Metric(np.eye(2), ["a", "b"])], V, b)
     with pytest.raises(ValueError, match="unit rows, or none"):
         GatedMetric([one, Metric(np.eye(2), unit_rows=True)], V, b)
-
-
-def test_projections_are_principal_axes_by_part(metric, rng):
-    X = rng.standard_normal((40, 4))
-    found, chosen = metric.projections(X)
-    np.testing.assert_array_equal(chosen, metric.assign(X))
-    for number, part in enumerate(metric.parts):
-        rows = chosen == number
-        embedded = part.transform(X[rows])
-        embedded -= embedded.mean(axis=0)
-        spread = np.linalg.svd(embedded)[1][:2]
-        expected = np.append(spread, np.zeros(2 - len(spread)))
-        np.testing.assert_allclose(np.linalg.norm(found[rows], axis=0), expected, atol=1e-9)

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from nearfar.numerics import pair_tiles
-from nearfar.numerics.pair_tiles import Embedded, PairTiles, Voted, largest_squared_distance
+from nearfar.numerics.pair_tiles import Embedded, PairTiles, largest_squared_distance
 from nearfar.runtime.threads import limited_threads
 from problems import labelled, points_with_a_single, set_bands
 
@@ -147,8 +147,9 @@ def test_votes_equal_a_full_table(band_rows):
     X, y, _ = labelled()
     pairs = PairTiles(y)
     P, classes = X[pairs.order], y[pairs.order]
-    votes = Voted(Embedded(P[:, :1], np.ones(1)), np.empty((0, 60)), np.empty(0), np.empty(0))
-    votes = votes.with_vote(P[:, 1], 0.3, 0.7).with_vote(P[:, 2], 1.1, -0.4)
+    votes = (
+        Embedded(P[:, :1], np.ones(1)).with_vote(P[:, 1], 0.3, 0.7).with_vote(P[:, 2], 1.1, -0.4)
+    )
     square = (P[:, None] - P[None]) ** 2
     H = square[..., 0] + 0.7 * (square[..., 1] >= 0.3) - 0.4 * (square[..., 2] >= 1.1)
     expected = np.exp(np.where(classes[:, None] == classes, H, -H))

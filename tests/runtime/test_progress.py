@@ -13,10 +13,10 @@ from nearfar.runtime.history import Iteration
 from nearfar.runtime.progress import (
     FitInProgress,
     Lines,
-    counted,
     displayed,
-    show,
+    observed,
     stage,
+    tracked,
     watched,
     watching,
 )
@@ -99,15 +99,16 @@ def test_watchers_see_every_start():
     assert learner.n_iter_ <= watcher.fits[0].max_iter
 
 
-def test_notes_and_the_number_of_iterations(monkeypatch):
+@pytest.mark.parametrize("number", [10, 0])
+def test_notes_and_the_number_of_iterations(monkeypatch, capsys, number):
     now = 0.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
-    stream = io.StringIO()
-    for _ in show((Iteration(0.5) for _ in range(10)), FIT, notes=["a note"], stream=stream):
+    done = [Iteration(0.5)] * number
+    for _ in observed(done, FIT, None, None, None, attributes=dict, notes=["a note"]):
         now += 0.11
-    first, last, _ = stream.getvalue().split("\n")
+    first, last, _ = capsys.readouterr().err.split("\n")
     assert first == "Learner: a note"
-    assert last == f"\rLearner: 10 iterations in 1.1 s{' ' * 40}"
+    assert last.strip() == f"Learner: {number} iterations in {0.11 * number:.1f} s"
 
 
 def seen_by(lines, written):
@@ -126,8 +127,8 @@ def test_stages_and_loops_tell_how_far_they_are(monkeypatch):
     with displayed(lines):
         with stage("mining triplets"):
             assert seen_by(lines, written) == "Progress: NCA on all rows, mining triplets"
-            for band in counted(range(2), 2):
-                for block in counted(range(10), 10):
+            for band in tracked(range(2), 2):
+                for block in tracked(range(10), 10):
                     if (band, block) == (1, 5):
                         now = 30.0
                         assert seen_by(lines, written) == (
@@ -145,7 +146,7 @@ def test_iterations_tell_their_objective_and_the_time_left(monkeypatch):
 
     def solver():
         # Before the first iteration, the blocks of a pass over the rows are a sign of life.
-        blocks = counted(range(3), 3)
+        blocks = tracked(range(3), 3)
         assert [next(blocks) for _ in range(3)] == [0, 1, 2]
         found.append(seen_by(lines, written))
         assert list(blocks) == []
@@ -173,7 +174,7 @@ def test_a_line_is_written_over_in_notebooks(monkeypatch):
 
 def test_stages_do_nothing_if_nobody_looks():
     with stage("mining triplets"):
-        assert list(counted("abc", 3)) == list("abc")
+        assert list(tracked("abc", 3)) == list("abc")
         assert progress.current_levels.get() is None
 
 
@@ -211,11 +212,6 @@ def test_fits_pass_through_their_stages(monkeypatch, name, stages):
     found = iter(seen)
     assert all(each in found for each in stages)
     assert len(lines.levels) == 1
-
-
-def test_progress_of_no_iterations(capsys):
-    assert list(show([], FIT)) == []
-    assert "Learner: 0 iterations in" in capsys.readouterr().err
 
 
 def test_older_scikit_learn_has_no_callbacks(monkeypatch):

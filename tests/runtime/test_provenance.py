@@ -73,3 +73,18 @@ def test_files_that_do_not_say(tmp_path):
 def test_damaged_entries(text):
     with pytest.raises(ValueError, match="'provenance' is damaged"):
         Provenance.read({"provenance": text})
+
+
+def test_long_texts_of_a_file_are_cut(tmp_path):
+    entry = {"made": "m" * 5000, "nearfar": "n" * 5000, "data": {"rows": 3}, "fingerprint": "ab"}
+    assert len(str(Provenance.read({"provenance": json.dumps(entry)}))) < 2000
+    Metric.identity(2).save(tmp_path / "metric")
+    content = (tmp_path / "metric").read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header["__metadata__"]["version"] = "v" * 5000
+    text = json.dumps(header).encode()
+    (tmp_path / "metric").write_bytes(len(text).to_bytes(8, "little") + text + content[start:])
+    with pytest.raises(ValueError, match="format version") as raised:
+        Metric.load(tmp_path / "metric")
+    assert len(str(raised.value)) < 500

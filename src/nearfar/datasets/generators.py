@@ -16,10 +16,13 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 from sklearn.utils import check_array, check_random_state
 
+from nearfar.metrics.metric import Metric
+from nearfar.runtime.parameters import check_parameters, integer, number
 from nearfar.typing import Floats, Ints
 
 Seed = int | np.random.RandomState | np.random.Generator | None
 
+_PROBLEM = {"n_samples": integer(at_least=1), "noise": number(at_least=0.0)}
 # Triples drawn at a time: few enough for memory, and enough to make up for ties.
 _MAX_BATCH = 1 << 16
 _MIN_BATCH = 256
@@ -59,7 +62,7 @@ def make_twin_peaks(
     >>> X.shape, bool((y == X[:, 2].round().clip(min=0)).all())
     ((500, 3), True)
     """
-    _check_problem(n_samples, noise)
+    check_parameters(_PROBLEM, locals())
     rng = _random(random_state)
     a, b = rng.uniform(-1.0, 1.0, size=(2, n_samples))
     X = np.column_stack([a, b, np.sin(np.pi * a) * np.tanh(3.0 * b)])
@@ -100,7 +103,7 @@ def make_helix(
     >>> X.shape, np.unique(y).tolist()
     ((500, 3), [0, 1, 2, 3, 4, 5, 6])
     """
-    _check_problem(n_samples, noise)
+    check_parameters(_PROBLEM, locals())
     rng = _random(random_state)
     t = 2.0 * np.pi * (1.0 + rng.permutation(n_samples)) / n_samples
     ring = 2.0 + np.cos(8.0 * t)
@@ -149,9 +152,8 @@ def make_circles(
     >>> X.shape, bool(np.allclose(np.hypot(X[:, 0], X[:, 1]), y + 1))
     ((100, 10), True)
     """
-    _check_problem(n_samples, noise)
-    _check_at_least("n_features", n_features, 2)
-    _check_at_least("n_classes", n_classes, 1)
+    rules = {"n_features": integer(at_least=2), "n_classes": integer(at_least=1)}
+    check_parameters(_PROBLEM | rules, locals())
     rng = _random(random_state)
     y = rng.randint(n_classes, size=n_samples)
     angle = rng.uniform(0.0, 2.0 * np.pi, n_samples)
@@ -201,8 +203,7 @@ def make_two_regions(
     >>> X.shape, bool(((X[:, 0] > 0) == region).all())
     ((10, 9), True)
     """
-    _check_problem(n_samples, noise)
-    _check_at_least("n_bits", n_bits, 1)
+    check_parameters(_PROBLEM | {"n_bits": integer(at_least=1)}, locals())
     rng = _random(random_state)
     region = rng.randint(2, size=n_samples)
     bits = 2.0 * rng.randint(2, size=(n_samples, 2, n_bits)) - 1.0
@@ -270,13 +271,17 @@ def make_known_metric(
     >>> X.shape, np.bincount(y).tolist(), int(np.linalg.matrix_rank(M))
     ((200, 10), [50, 50, 50, 50], 2)
     """
-    _check_problem(n_samples, noise)
-    _check_at_least("n_classes", n_classes, 2)
-    _check_at_least("n_samples", n_samples, n_classes)
-    _check_at_least("n_informative", n_informative, 1)
-    _check_at_least("n_features", n_features, n_informative)
-    if not 0.0 < separation < np.inf:
-        raise ValueError(f"separation must be positive; got {separation}.")
+    rules = {
+        "n_classes": integer(at_least=2),
+        "n_informative": integer(at_least=1),
+        "separation": number(above=0.0),
+    }
+    check_parameters(_PROBLEM | rules, locals())
+    larger = {
+        "n_samples": integer(at_least=n_classes),
+        "n_features": integer(at_least=n_informative),
+    }
+    check_parameters(larger, locals())
     rng = _random(random_state)
     basis, _ = np.linalg.qr(rng.standard_normal((n_features, n_features)))
     U, V = basis[:, :n_informative], basis[:, n_informative:]
@@ -339,11 +344,10 @@ def make_triplets_from_metric(
     >>> np.unique(triplets, axis=0).tolist()
     [[0, 1, 2], [1, 0, 2], [2, 1, 0]]
     """
-    _check_at_least("n_triplets", n_triplets, 1)
-    if not 0.0 <= noise <= 1.0:
-        raise ValueError(f"noise must be a share between 0 and 1; got {noise}.")
+    rules = {"n_triplets": integer(at_least=1), "noise": number(at_least=0.0, at_most=1.0)}
+    check_parameters(rules, locals())
     points = check_array(X, dtype=np.float64, ensure_min_samples=3)
-    Z = (points - points.mean(axis=0)) @ _factor(M, points.shape[1]).T
+    Z = Metric.from_matrix(M).transform(points - points.mean(axis=0))
     rng = _random(random_state)
     batches: list[Ints] = []
     missing, empty_batches = n_triplets, 0
@@ -371,39 +375,9 @@ def make_triplets_from_metric(
     return triplets
 
 
-def _factor(M: ArrayLike, d: int) -> Floats:
-    """Return L with M = L'L, for a symmetric positive semidefinite M."""
-    matrix = check_array(M, dtype=np.float64)
-    if matrix.shape != (d, d):
-        raise ValueError(f"M has shape {matrix.shape}, but X has {d} columns.")
-    if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-9 * np.abs(matrix).max()):
-        raise ValueError("M must be symmetric.")
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    rounding = 1e-9 * np.abs(values).max()
-    if values[0] < -rounding:
-        raise ValueError(f"M must be positive semidefinite; its least eigenvalue is {values[0]:g}.")
-    positive = values > rounding
-    return np.asarray(np.sqrt(values[positive])[:, None] * vectors[:, positive].T)
-
-
 def _random(seed: Seed) -> np.random.RandomState:
     """Return a RandomState; it shares the bit generator of a Generator."""
     if isinstance(seed, np.random.Generator):
         return np.random.RandomState(seed.bit_generator)
     state: np.random.RandomState = check_random_state(seed)
     return state
-
-
-def _check_problem(n_samples: int, noise: float) -> None:
-    """Check the parameters that all generators have."""
-    _check_at_least("n_samples", n_samples, 1)
-    if not 0.0 <= noise < np.inf:
-        raise ValueError(f"noise must be finite and not negative; got {noise}.")
-
-
-def _check_at_least(name: str, value: int, least: int) -> None:
-    """Raise an error unless value is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be an integer; got {value!r}.")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}; got {value}.")

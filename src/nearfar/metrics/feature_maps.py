@@ -282,6 +282,8 @@ class PieceMap:
 
 # Rows whose leaves and kernel are held at a time.
 _BLOCK_ROWS = 1 << 12
+# Sums over many leaves of larger numbers may overflow in float32.
+_LARGEST_PROJECTION = 1e25
 # Eigenvalues below this share of the largest one are rounding errors.
 _SMALLEST = 1e-6
 
@@ -316,6 +318,8 @@ class Forest:
             raise ValueError("A tree's children must come after their parents.")
         if self.feature.shape != (n_nodes,) or self.threshold.shape != (n_nodes,):
             raise ValueError("A forest needs a feature and a threshold for each node.")
+        if np.isnan(self.threshold).any():
+            raise ValueError("The thresholds of a forest are numbers.")
         if self.feature.min(initial=0) < 0:
             raise ValueError("The features of a forest are column numbers.")
 
@@ -387,6 +391,8 @@ class LeafMap:
             raise ValueError("A leaf map needs a center, a scale and a share for each feature.")
         if not all(np.isfinite(each).all() for each in (*vectors, self.projection)):
             raise ValueError("A leaf map must be finite.")
+        if np.abs(self.projection).max(initial=0.0) > _LARGEST_PROJECTION:
+            raise ValueError("A leaf map's projection is too large: vectors overflow.")
         if not np.all(self.scale):
             raise ValueError("A leaf map's scale must not be zero.")
         for array in (basis, self.projection, *vectors):

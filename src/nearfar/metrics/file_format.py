@@ -47,6 +47,7 @@ from nearfar.metrics.feature_maps import (
 )
 from nearfar.metrics.metric import MAX_FILE_BYTES, Metric, Votes
 from nearfar.metrics.variants import GatedMetric, WideMetric
+from nearfar.runtime.messages import quoted
 from nearfar.runtime.tensor_file import TensorFile, open_tensors, write_tensors
 from nearfar.typing import Array, Json, Matrix
 
@@ -77,22 +78,17 @@ class _Field(NamedTuple):
     decode: Callable[[str], Any]
 
 
-def _decode_names(text: str) -> list[str]:
+def _names(text: str) -> list[str]:
     names = json.loads(text)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("its feature names are not a list of text")
     return names
 
 
-def _decode_rows(text: str) -> bool:
-    if text != "unit":
-        raise ValueError(f"its rows are {text!r}, not 'unit'")
-    return True
-
-
+_ROWS = ("", "unit")
 _FIELDS = (
-    _Field("feature_names", "feature_names", 0, json.dumps, _decode_names),
-    _Field("unit_rows", "rows", _UNIT_ROWS, lambda unit: "unit" if unit else None, _decode_rows),
+    _Field("feature_names", "feature_names", 0, json.dumps, _names),
+    _Field("unit_rows", "rows", _UNIT_ROWS, lambda unit: "unit" if unit else None, _ROWS.index),
     _Field("columns", "columns", _COLUMNS, Columns.to_json, Columns.from_json),
 )
 _RESERVED = frozenset({"format", "version", "kernel", "maps"}) | {field.key for field in _FIELDS}
@@ -154,15 +150,15 @@ def _decoded(kind: Any, file: TensorFile, prefix: str = "") -> FeatureMap | None
     if kind == "linear":
         return None
     if kind == "leaves":
-        forest = Forest(*(file[prefix + name] for name in _FOREST))
-        return LeafMap(forest, *(file[prefix + name] for name in _LEAVES))
+        forest = Forest(*(_array(file, prefix + name) for name in _FOREST))
+        return LeafMap(forest, *(_array(file, prefix + name) for name in _LEAVES))
     if kind == "pieces":
-        return PieceMap(*(file[prefix + name] for name in _PIECES))
+        return PieceMap(*(_array(file, prefix + name) for name in _PIECES))
     kernel, parameters = kind
     if kernel not in KERNELS:
-        raise ValueError(f"unknown kernel {kernel!r}")
+        raise ValueError(f"unknown kernel {quoted(kernel)}")
     parameters = {str(name): float(value) for name, value in parameters.items()}
-    points, whitening, center, scale = (file[prefix + name] for name in _BASIS)
+    points, whitening, center, scale = (_array(file, prefix + name) for name in _BASIS)
     return KernelMap(points, whitening, kernel, parameters, center, scale)
 
 
@@ -196,13 +192,13 @@ def _metric(file: TensorFile) -> Metric:
     }
     if version == _GATED or "gate.V" in file:
         b = file["gate.b"]
-        parts = [Metric(_map(file, f"L.{number}"), **fields) for number in range(len(b))]
-        return GatedMetric(parts, _map(file, "gate.V"), b)
+        parts = [Metric(_array(file, f"L.{number}"), **fields) for number in range(len(b))]
+        return GatedMetric(parts, _array(file, "gate.V"), b)
     if any(name in file for name in _VOTES):
         directions, *others = _VOTES
-        fields["votes"] = Votes(_map(file, directions), *(file[name] for name in others))
+        fields["votes"] = Votes(_array(file, directions), *(file[name] for name in others))
     if version == _WIDE:
-        return WideMetric(*(_map(file, name) for name in _WIDE_MAP), **fields)
+        return WideMetric(*(_array(file, name) for name in _WIDE_MAP), **fields)
     if version == _KERNEL or "basis.points" in file:
         fields["kernel_map"] = _decoded(json.loads(file.metadata["kernel"]), file)
     if version == _MAPS:
@@ -210,13 +206,13 @@ def _metric(file: TensorFile) -> Metric:
         maps = [_decoded(kind, file, f"map.{n}.") for n, kind in enumerate(kinds)]
         n_features = max(each.n_features for each in maps if each is not None)
         fields["kernel_map"] = maps[0] if len(maps) == 1 else SideBySide(maps, n_features)
-    return Metric(_map(file, "L"), **fields)
+    return Metric(_array(file, "L"), **fields)
 
 
-def _map(file: TensorFile, name: str) -> Matrix:
-    """Return the array of a linear map, or raise ValueError if squared distances overflow."""
+def _array(file: TensorFile, name: str) -> Matrix:
+    """Return an array, or raise ValueError if squared distances overflow; ramps may be infinite."""
     array = file[name]
-    largest = float(np.abs(array).max(initial=0.0))
+    largest = float(np.abs(array).max(initial=0.0, where=np.isfinite(array)))
     if largest > _LARGEST:
         raise ValueError(f"its array {name!r} has numbers up to {largest:.0e}: distances overflow")
     return array

@@ -1,14 +1,12 @@
 """Exact nearest-neighbour search in bounded memory.
 
 A `Gallery` holds the rows that are searched, mapped by each part of a metric; a `Search` finds the
-rows nearest to queries. Each query is searched in the space of the part that it uses. Where few of
-many rows are wanted, `NearestRows` finds them for Euclidean distance, and scikit-learn's heaps
-(`NearestNeighbors`) for other distances. Where many are wanted, heaps or tables of distances do.
+rows nearest to queries. Each query is searched in the space of the part that it uses. `NearestRows`
+finds few of many rows by Euclidean distance. Otherwise, tables of distances are sorted.
 
-Euclidean distances in heaps and tables come from inner products. Mapped rows are centred first,
-because smaller norms lose fewer digits to cancellation. Rows at equal distances come in no
-particular order. A row of the gallery that is its own query is excluded by row number, so that it
-still finds its duplicates.
+Euclidean distances in tables come from inner products. Mapped rows are centred first, because
+smaller norms lose fewer digits to cancellation. A row of the gallery that is its own query is
+excluded by row number, so that it still finds its duplicates.
 """
 
 from __future__ import annotations
@@ -16,14 +14,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.neighbors import NearestNeighbors
 
 from nearfar.columns.cells import is_frame
 from nearfar.metrics.metric import Metric, triplet_scores
@@ -34,15 +31,9 @@ from nearfar.typing import Array, Floats, Ints, Vector
 
 # Distances or neighbours held at a time.
 _MAX_ELEMENTS = 1 << 22
-# Distances that heaps may compute between two checks of the deadline.
-_DISTANCES_PER_CHECK = 1 << 27
-# The same, times the number of coordinates.
-_COORDINATES_PER_CHECK = 1 << 30
 # Coordinates of pairs held at a time.
 _PAIR_ELEMENTS = 1 << 20
-# Heaps are faster than tables if a gallery has this many times the rows that are wanted.
-_HEAP_ADVANTAGE = 100
-# `NearestRows` is faster than heaps if a gallery has this many times the rows that are wanted.
+# `NearestRows` is faster than tables if a gallery has this many times the rows that are wanted.
 _FEW = 8
 
 # Squares of larger numbers may overflow.
@@ -59,30 +50,24 @@ class Pairwise:
     table: Queries and gallery -> array of shape (n_queries, n_gallery) that orders the
         gallery.
     paired: Two arrays of the same shape -> what orders pairs of their rows.
-    name: Name of the distance in scikit-learn's `NearestNeighbors`, if it has one.
-    centred: Whether to centre the rows first.
+    euclidean: Whether these are squared Euclidean distances.
     """
 
     table: Callable[[Floats, Floats], Array]
     paired: Callable[[Floats, Floats], Array]
-    name: str | None = None
-    centred: bool = False
+    euclidean: bool = False
 
 
-def paired_squares(X: Floats, Y: Floats) -> Vector:
-    """Squared Euclidean distance of each row of X to the same row of Y."""
-    return np.asarray(((X - Y) ** 2).sum(axis=1))
+def _paired_squares(X: Floats, Y: Floats) -> Array:
+    return ((X - Y) ** 2).sum(axis=1)
 
 
-def paired_manhattan(X: Floats, Y: Floats) -> Vector:
-    """Manhattan distance of each row of X to the same row of Y."""
-    return np.asarray(np.abs(X - Y).sum(axis=1))
+def _paired_manhattan(X: Floats, Y: Floats) -> Array:
+    return np.abs(X - Y).sum(axis=1)
 
 
-EUCLIDEAN = Pairwise(
-    partial(euclidean_distances, squared=True), paired_squares, "euclidean", centred=True
-)
-MANHATTAN = Pairwise(partial(cdist, metric="cityblock"), paired_manhattan, "manhattan")
+EUCLIDEAN = Pairwise(partial(euclidean_distances, squared=True), _paired_squares, euclidean=True)
+MANHATTAN = Pairwise(partial(cdist, metric="cityblock"), _paired_manhattan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +186,10 @@ class Search:
         k = self.check_depth(n_neighbors, "n_neighbors")
         distances = np.empty((self.n_queries, k))
         indices = np.empty((self.n_queries, k), dtype=np.intp)
-        heaps = self.gallery.pairwise.name is not None
         for part in self._parts():
-            for chunk in part.chunks(np.arange(len(part.numbers)), k, heaps=heaps):
+            for chunk in part.chunks(np.arange(len(part.numbers)), k):
                 rows = part.numbers[chunk]
-                distances[rows], indices[rows] = part.nearest(chunk, k, heaps=heaps)
+                distances[rows], indices[rows] = part.nearest(chunk, k)
         return distances, indices
 
     def ranked(self, depth: Ints) -> Iterator[tuple[Ints, Ints]]:
@@ -221,11 +205,9 @@ class Search:
             order = np.argsort(-wanted, kind="stable")[: np.count_nonzero(wanted)]
             while len(order):
                 k = int(wanted[order[0]])
-                named = self.gallery.pairwise.name is not None
-                heaps = named and k * _HEAP_ADVANTAGE < len(self.gallery)
-                chunk = next(part.chunks(order, k, heaps=heaps))
+                chunk = next(part.chunks(order, k))
                 order = order[len(chunk) :]
-                yield part.numbers[chunk], part.nearest(chunk, k, heaps=heaps)[1]
+                yield part.numbers[chunk], part.nearest(chunk, k)[1]
 
     def tables(self) -> Iterator[tuple[Ints, Floats]]:
         """Yield chunks of queries and what orders the gallery for them, smallest for the nearest.
@@ -233,7 +215,7 @@ class Search:
         Squared distances for a `Metric`; infinite for the query's own row.
         """
         for part in self._parts():
-            for chunk in part.chunks(np.arange(len(part.numbers)), 1, heaps=False):
+            for chunk in part.chunks(np.arange(len(part.numbers)), len(self.gallery)):
                 yield part.numbers[chunk], part.table(chunk)
 
     def _parts(self) -> Iterator[_Part]:
@@ -255,23 +237,12 @@ class _Space:
     def __init__(self, part: Metric | Distance, X: ArrayLike, pairwise: Pairwise) -> None:
         self.part, self.pairwise = part, pairwise
         mapped = np.asarray(part.transform(X))
-        self.center = mapped.mean(axis=0) if pairwise.centred else None
+        self.center = mapped.mean(axis=0) if pairwise.euclidean else None
         self.rows = self._centred(mapped)
-        if pairwise.name is not None:
-            self.heaps = NearestNeighbors(algorithm="brute", metric=pairwise.name).fit(self.rows)
-        self._nearest_rows: NearestRows | None = None
 
-    def is_fast(self, k: int) -> bool:
-        """Whether `NearestRows` is the fastest way to find k rows."""
-        return self.pairwise is EUCLIDEAN and k * _FEW <= len(self.rows)
-
-    def nearest_rows(self, queries: Floats, k: int) -> NearestRows | None:
-        """Return the fast search, if it suits these queries."""
-        if not self.is_fast(k):
-            return None
-        if self._nearest_rows is None:
-            self._nearest_rows = NearestRows(self.rows)
-        return self._nearest_rows if self._nearest_rows.reaches(queries) else None
+    @cached_property
+    def nearest_rows(self) -> NearestRows:
+        return NearestRows(self.rows)
 
     def place(self, X: ArrayLike) -> Floats:
         """Map and centre other rows."""
@@ -294,36 +265,25 @@ class _Part:
     points: Floats
     own: Ints | None
 
-    def chunks(self, order: Ints, k: int, *, heaps: bool) -> Iterator[Ints]:
+    def _is_fast(self, k: int) -> bool:
+        return self.space.pairwise.euclidean and k * _FEW <= len(self.space.rows)
+
+    def chunks(self, order: Ints, k: int) -> Iterator[Ints]:
         """Cut positions of queries into chunks of bounded memory, checking the deadline."""
-        n = len(self.space.rows)
-        size = _MAX_ELEMENTS // (k + 1 if heaps else n)
-        if heaps and not self.space.is_fast(k):
-            width = max(1, self.points.shape[1])
-            size = min(size, _DISTANCES_PER_CHECK // n, _COORDINATES_PER_CHECK // (n * width))
-        size = max(1, size)
+        size = max(1, _MAX_ELEMENTS // (k if self._is_fast(k) else len(self.space.rows)))
         for start in range(0, len(order), size):
             check_time()
             yield order[start : start + size]
 
-    def nearest(self, chunk: Ints, k: int, *, heaps: bool) -> tuple[Floats, Ints]:
-        """Distances (by heaps; from tables what orders the gallery) and rows, nearest first."""
-        if not heaps:
-            table = self.table(chunk)
-            found = smallest(table, k)
-            return np.take_along_axis(table, found, axis=1), found
-        queries = self.points[chunk]
-        fast = self.space.nearest_rows(queries, k)
-        if fast is not None:
-            return fast.nearest(queries, k, None if self.own is None else self.own[chunk])
-        if self.own is None:
-            distances, found = self.space.heaps.kneighbors(queries, k)
-            return distances, found
-        distances, found = self.space.heaps.kneighbors(queries, k + 1)
-        others = found != self.own[chunk, None]
-        # Duplicates may have crowded out the query: then drop the last of them.
-        others[others.all(axis=1), -1] = False
-        return distances[others].reshape(-1, k), found[others].reshape(-1, k)
+    def nearest(self, chunk: Ints, k: int) -> tuple[Floats, Ints]:
+        """Distances and rows, nearest first."""
+        queries, rows = self.points[chunk], self.space.nearest_rows if self._is_fast(k) else None
+        if rows is not None and rows.reaches(queries):
+            return rows.nearest(queries, k, None if self.own is None else self.own[chunk])
+        table = self.table(chunk)
+        found = smallest(table, k)
+        distances = np.take_along_axis(table, found, axis=1)
+        return np.sqrt(distances) if self.space.pairwise.euclidean else distances, found
 
     def table(self, chunk: Ints) -> Floats:
         """Return what orders the gallery for each query."""

@@ -22,7 +22,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +37,7 @@ from nearfar.metrics.points import check_points, check_rows, unit_length
 from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.linear_algebra import by_spread, determined, product
 from nearfar.runtime.atomic_write import atomic_write
-from nearfar.typing import Array, Floats, Ints, Matrix, Vector
+from nearfar.typing import Floats, Ints, Matrix, Vector
 
 HUB_FILE = "metric.safetensors"
 """Name of a metric's file in a folder for a hub of models."""
@@ -400,8 +400,7 @@ class Metric:
         >>> distance([0, 0], [0, 1]), distance([0, 0], [0, 1], squared=True)
         (10.0, 100.0)
         """
-        plain = self.is_linear and type(self) is Metric
-        return DistanceFunction(self, self.L if plain else None, self.unit_rows)
+        return DistanceFunction(self)
 
     def pair_distances(self, X: ArrayLike, index: object) -> Vector:
         """Return the distances of pairs of rows of X.
@@ -616,42 +615,27 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class DistanceFunction:
-    """The distance of two points.
-
-    Arrays of numbers go through a short path if the metric is a linear map; everything else is
-    checked as by the metric.
-
-    Parameters
-    ----------
-    L: shape (n_components, n_features). The map, if the metric is linear.
-    unit: Whether points are first divided by their lengths.
-    """
+    """The distance of two points; arrays of numbers go through a short path if it is linear."""
 
     metric: Metric = field(repr=False)
-    L: Matrix | None = field(default=None, repr=False)
-    unit: bool = False
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
         """Return the distance, or its square."""
-        L = self.L
-        if L is None or not (_is_point(u, L.shape[1]) and _is_point(v, L.shape[1])):
-            points = np.stack([np.atleast_1d(np.squeeze(x)) for x in (u, v)])
-            value = float(self.metric.pair_distances(points, [(0, 1)])[0])
-            return value * value if squared else value
-        if self.unit:
-            u, v = _of_unit_length(u), _of_unit_length(v)
-        mapped = L @ np.subtract(u, v, dtype=np.float64)
-        value = float(mapped @ mapped)
-        return value if squared else math.sqrt(value)
-
-
-def _is_point(x: object, n_features: int) -> TypeGuard[Array]:
-    return type(x) is np.ndarray and x.shape == (n_features,) and x.dtype.kind in "fiu"
-
-
-def _of_unit_length(x: Array) -> Vector:
-    point = x.astype(np.float64)
-    return np.asarray(point / (math.sqrt(float(point @ point)) or 1.0))
+        metric = self.metric
+        numbers = all(
+            type(x) is np.ndarray and x.shape == (metric.n_features,) and x.dtype.kind in "fiu"
+            for x in (u, v)
+        )
+        if numbers and type(metric) is Metric and metric.is_linear:
+            points = np.array([u, v], dtype=np.float64)
+            if metric.unit_rows:
+                points = unit_length(points)
+            mapped = metric.L @ (points[0] - points[1])
+            value = float(mapped @ mapped)
+            return value if squared else math.sqrt(value)
+        pair = np.stack([np.atleast_1d(np.squeeze(x)) for x in (u, v)])
+        value = float(metric.pair_distances(pair, [(0, 1)])[0])
+        return value * value if squared else value
 
 
 # Votes that differ by less than this share of all votes are tied.

@@ -15,10 +15,11 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.messages import counted, note
 from nearfar.runtime.tensor_file import Provenance
-from nearfar.typing import Array, Floats, Ints, Json, Vector
+from nearfar.typing import Array, Floats, Ints, Json
 
 T = TypeVar("T")
 
@@ -60,7 +61,7 @@ _EARLIER_BEST = 3
 class Importance:
     """Shares of the features, and leading directions."""
 
-    shares: Vector
+    shares: tuple[float, ...]
     directions: list[Direction]
 
 
@@ -190,7 +191,7 @@ def stored_digests(path: Path) -> Ints:
     """Return the digests of rows that a metric was learned from; none if its file has none."""
 
     def digests(value: Json) -> list[int]:
-        return [int(_text(each), 16) for each in _list(value)]
+        return [int(each, 16) for each in _checked(list[str], value)]
 
     return np.array(_stored(path, "learned_from", digests) or [], dtype=np.int64)
 
@@ -220,36 +221,22 @@ def stored_importance(path: Path, metric: Metric) -> list[Importance | None]:
     They allow for correlations of features. They are None if the file does not have them.
     """
 
-    def importance(part: Json) -> Importance | None:
-        if part is None:
-            return None
-        entry = _dict(part)
-        shares = np.array([_number(share) for share in _list(entry["shares"])])
-        if len(shares) != metric.n_features:
-            raise ValueError("There is one share for each feature.")
-        directions = [
-            Direction(
-                _number(each["share"]),
-                tuple(str(name) for name in _list(each["features"])),
-                tuple(_number(loading) for loading in _list(each["loadings"])),
-            )
-            for each in map(_dict, _list(entry["directions"]))
-        ]
-        return Importance(shares, directions)
-
-    def parts(value: Json) -> list[Importance | None]:
-        if len(_list(value)) != len(metric.parts):
+    def importance(value: Json) -> list[Importance | None]:
+        parts: list[Importance | None] = _checked(list[Importance | None], value)
+        if len(parts) != len(metric.parts):
             raise ValueError("There is one entry for each part.")
-        return [importance(part) for part in _list(value)]
+        if any(part is not None and len(part.shares) != metric.n_features for part in parts):
+            raise ValueError("There is one share for each feature.")
+        return parts
 
-    return _stored(path, "importance", parts) or [None] * len(metric.parts)
+    return _stored(path, "importance", importance) or [None] * len(metric.parts)
 
 
 def stored_spreads(path: Path) -> list[float] | None:
     """Return the spreads of the features that a metric was learned from, if its file has them."""
 
     def spreads(value: Json) -> list[float]:
-        numbers = [_number(each) for each in _list(value)]
+        numbers: list[float] = _checked(list[float], value)
         if not all(0 <= number <= _LARGEST for number in numbers):
             raise ValueError("Spreads are not negative, and their squares are finite.")
         return numbers
@@ -259,23 +246,12 @@ def stored_spreads(path: Path) -> list[float] | None:
 
 def stored_statement(source: Path | Mapping[str, str]) -> Stated | None:
     """Return what was stated of a metric when it was learned, if its file or metadata have it."""
-
-    def statement(value: Json) -> Stated:
-        entry = _dict(value)
-        return Stated(_text(entry["measure"]), _number(entry["loss"]), _text(entry["text"]))
-
-    return _stored(source, "stated", statement)
+    return _stored(source, "stated", partial(_checked, Stated))
 
 
 def stored_labels(source: Path | Mapping[str, str]) -> LearnedLabels | None:
     """Return the labels that a metric was learned from, if its file or metadata have them."""
-
-    def labels(value: Json) -> LearnedLabels:
-        entry = _dict(value)
-        sizes = [int(_number(size)) for size in _list(entry["sizes"])]
-        return LearnedLabels(_text(entry["column"]), sizes, int(_number(entry["n_groups"])))
-
-    return _stored(source, "labels", labels)
+    return _stored(source, "labels", partial(_checked, LearnedLabels))
 
 
 def class_digest(classes: Array) -> str:
@@ -287,20 +263,15 @@ def class_digest(classes: Array) -> str:
 def stored_votes(source: Path | Mapping[str, str]) -> Votes | None:
     """Return how often votes were right on rows that took no part, if a metric's file says it."""
 
-    def votes(value: Json) -> Votes:
-        entry = _dict(value)
-        counted, right = (
-            [[int(_number(each)) for each in _list(row)] for row in _list(entry[key])]
-            for key in ("counted", "right")
-        )
-        for k, (rows, hits) in enumerate(zip(counted, right, strict=True), start=1):
+    def votes(value: Any) -> Votes:
+        # Earlier files do not say how many are best.
+        found: Votes = _checked(Votes, {"best": min(_EARLIER_BEST, len(value["counted"])), **value})
+        for k, (rows, hits) in enumerate(zip(found.counted, found.right, strict=True), start=1):
             if len(rows) != k or not all(0 <= a <= b for a, b in zip(hits, rows, strict=True)):
                 raise ValueError("There is a number for each number of votes.")
-        # Earlier files do not say how many are best.
-        best = int(_number(entry.get("best", min(_EARLIER_BEST, len(counted)))))
-        if best < 1 or (counted and best > len(counted)):
+        if found.best < 1 or (found.counted and found.best > len(found.counted)):
             raise ValueError("The best number of neighbours is among those counted.")
-        return Votes(_text(entry["classes"]), counted, right, best)
+        return found
 
     return _stored(source, "votes", votes)
 
@@ -308,13 +279,10 @@ def stored_votes(source: Path | Mapping[str, str]) -> Votes | None:
 def stored_threshold(source: Path | Mapping[str, str]) -> Threshold | None:
     """Return the threshold for pairs that a metric's file has, if there is one."""
 
-    def threshold(value: Json) -> Threshold:
-        entry = _dict(value)
-        number = -math.inf if entry["value"] is None else _number(entry["value"])
-        criterion, pairs = (
-            None if entry[key] is None else _text(entry[key]) for key in ("criterion", "pairs")
-        )
-        return Threshold(number, criterion, pairs)
+    def threshold(value: Any) -> Threshold:
+        if value["value"] is None:
+            return replace(_checked(Threshold, value | {"value": 0}), value=-math.inf)
+        return _checked(Threshold, value)
 
     return _stored(source, "threshold", threshold)
 
@@ -337,28 +305,23 @@ def _stored(source: Path | Mapping[str, str], key: str, parse: Callable[[Json], 
     raise ValueError(f"{where} has a damaged entry {key!r}; learn the metric again.")
 
 
-def _number(value: Json) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError("not a finite number")
-    return float(value)
-
-
-def _text(value: Json) -> str:
-    if not isinstance(value, str):
-        raise TypeError("not a text")
-    return value
-
-
-def _list(value: Json) -> list[Json]:
-    if not isinstance(value, list):
-        raise TypeError("not a list")
-    return value
-
-
-def _dict(value: Json) -> dict[str, Json]:
-    if not isinstance(value, dict):
-        raise TypeError("not an object")
-    return value
+def _checked(kind: Any, value: Any) -> Any:
+    """Return JSON as a dataclass, list, text or number, or raise an error if it is another."""
+    arguments = get_args(kind)
+    if type(None) in arguments:
+        return None if value is None else _checked(arguments[0], value)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        names = [f.name for f in fields(kind) if f.default is MISSING or f.name in value]
+        return kind(**{name: _checked(hints[name], value[name]) for name in names})
+    expected: Any = {str: str, float: (int, float), int: (int, float)}.get(kind, list)
+    if not isinstance(value, expected) or isinstance(value, bool):
+        raise TypeError(f"not {kind}")
+    if expected is list:
+        return get_origin(kind)(_checked(arguments[0], each) for each in value)
+    if kind is not str and not math.isfinite(value):
+        raise ValueError("not finite")
+    return kind(value)
 
 
 # Longer lists of features are cut.

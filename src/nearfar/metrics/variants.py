@@ -220,24 +220,6 @@ class GatedMetric(Metric):
                 out[rows] += gate[rows, number, None] * (softmax(-H, axis=1) @ members)
         return classes, out
 
-    def projections(self, X: ArrayLike, n_components: int = 2) -> tuple[Floats, Ints]:
-        """Project each point on the leading principal axes of the points with the same metric.
-
-        Returns
-        -------
-        coordinates : array of shape (n_samples, n_components)
-        assignment : array of shape (n_samples,)
-            The number of each point's metric.
-        """
-        points = self.features_of(X)
-        out = np.zeros((len(points), n_components), dtype=points.dtype)
-        for rows, metric in self.spaces(points):
-            embedded = metric.transform(points[rows])
-            embedded = embedded - embedded.mean(axis=0)
-            axes = np.linalg.svd(embedded, full_matrices=False)[2][:n_components]
-            out[rows, : len(axes)] = embedded @ axes.T
-        return out, self.assign(points)
-
 
 @dataclass(frozen=True, eq=False, repr=False, init=False, kw_only=True)
 class WideMetric(Metric):

@@ -25,7 +25,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.runtime.progress import check_time, counted
+from nearfar.runtime.progress import check_time, tracked
 from nearfar.runtime.threads import Threads
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
@@ -137,7 +137,7 @@ class NearestRows:
             indices[part][i, rank] = self.numbers[j]
 
         blocks = Threads().map(search, len(queries), size)
-        for _ in counted(blocks, -(-len(queries) // size)):
+        for _ in tracked(blocks, -(-len(queries) // size)):
             check_time()
         return distances, indices
 

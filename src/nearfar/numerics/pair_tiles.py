@@ -8,20 +8,19 @@ one class (*near* pairs) are a few blocks, all others are *far*. One matrix prod
 for a whole band, with the shifts folded into the product; then exp in place, and the sums and
 products of the weights while the band is in the cache. A row is complete within its band, so that
 weights which depend on the sums of their row need no second pass. Threads share the bands, which
-depend on the points alone. `Voted` distances, sums of thresholded squares, have no such product:
-they are summed vote by vote.
+depend on the points alone. Votes, thresholded squares, have no such product and are summed one by
+one.
 
 Rows whose class has one member have no near pair; they are columns but never rows of a band. Where
 there are no classes, all points are of one class, and the weights of all pairs are of one kind
-(`PairForm.soft_weights`).
+(`Embedded.soft_weights`).
 """
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -235,21 +234,66 @@ def largest_squared_distance(X: Floats) -> float:
     return largest
 
 
-class PairForm(ABC):
-    """Distances between all points in class order; makes weights of bands."""
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """Squared distances between embedded points, in class order; makes weights of bands.
+
+    Attributes
+    ----------
+    P: shape (n_samples, k). Coordinates.
+    signs: shape (k,). +1, or -1 for coordinates that count negatively.
+    votes: Projections p, a threshold and a weight: ``weight * [(p_i - p_j)^2 >= threshold]`` is
+        added to the distances.
+    """
+
+    P: Floats
+    signs: Vector
+    votes: tuple[tuple[Vector, float, float], ...] = ()
 
     @property
-    @abstractmethod
     def dtype(self) -> np.dtype[np.floating]:
-        """Type of the weights."""
+        """Type of the coordinates and of the weights."""
+        return self.P.dtype
 
-    @abstractmethod
+    @cached_property
+    def _right(self) -> Floats:
+        ones = np.ones(len(self.P), dtype=self.dtype)
+        return np.column_stack([self.P, ones, self._norms.astype(self.dtype)])
+
+    @cached_property
+    def _norms(self) -> Vector:
+        return np.einsum("ij,ij,j->i", self.P, self.P, self.signs, dtype=np.float64)
+
     def negative(self, band: Band, shift: Vector | float, number: int) -> Floats:
-        """-H - shift of all pairs of a band; the shift is that of its rows."""
+        """-H - shift of all pairs of a band, from one matrix product; the shift is of its rows."""
+        k = self.P.shape[1]
+        left = np.empty((band.height, k + 2), dtype=self.dtype)
+        left[:, :k] = self.P[band.rows] * (2.0 * self.signs)
+        left[:, k] = -self._norms[band.rows] - shift
+        left[:, k + 1] = -1.0
+        # Each thread has buffers of its own, which stay in the cache.
+        size, name = band.height * len(self.P), f"{self.dtype.name}.{number}"
+        buffer = getattr(_buffers, name, None)
+        if buffer is None or buffer.size < size:
+            buffer = np.empty(size, dtype=self.dtype)
+            setattr(_buffers, name, buffer)
+        result = np.matmul(left, self._right.T, out=buffer[:size].reshape(band.height, -1))
+        if self.votes:
+            total = np.zeros_like(result)
+            for p, threshold, alpha in self.votes:
+                total += alpha * (squares(p, band) >= threshold)
+            result -= total
+        return result
 
-    @abstractmethod
-    def with_vote(self, p: Vector, threshold: float, alpha: float) -> PairForm:
+    def extended(self, p: Vector, weight: float) -> Embedded:
+        """Add ``weight * (p_i - p_j)^2`` to the squared distances."""
+        column = (np.sqrt(abs(weight)) * p).astype(self.dtype)
+        signs = np.append(self.signs, np.copysign(1.0, weight))
+        return Embedded(np.column_stack([self.P, column]), signs, self.votes)
+
+    def with_vote(self, p: Vector, threshold: float, alpha: float) -> Embedded:
         """Add ``alpha * [(p_i - p_j)^2 >= threshold]``."""
+        return replace(self, votes=(*self.votes, (p, threshold, alpha)))
 
     def weights(
         self,
@@ -347,103 +391,6 @@ def _log_sum_exp(exponents: Floats) -> Vector:
     np.maximum(exponents, _SMALLEST_EXPONENT[exponents.dtype.itemsize], out=exponents)
     with np.errstate(divide="ignore"):
         return np.asarray(top + np.log(np.exp(exponents, out=exponents).sum(axis=1)), dtype=float)
-
-
-@dataclass(frozen=True, eq=False)
-class Embedded(PairForm):
-    """Squared distances between embedded points, possibly with signs.
-
-    Attributes
-    ----------
-    P: shape (n_samples, k). Coordinates.
-    signs: shape (k,). +1, or -1 for coordinates that count negatively.
-    """
-
-    P: Floats
-    signs: Vector
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """Type of the coordinates."""
-        return self.P.dtype
-
-    @cached_property
-    def _right(self) -> Floats:
-        n, k = self.P.shape
-        right = np.empty((n, k + 2), dtype=self.dtype)
-        right[:, :k] = self.P
-        right[:, k] = 1.0
-        right[:, k + 1] = self._norms
-        return right
-
-    @cached_property
-    def _norms(self) -> Vector:
-        return np.einsum("ij,ij,j->i", self.P, self.P, self.signs, dtype=np.float64)
-
-    def negative(self, band: Band, shift: Vector | float, number: int) -> Floats:
-        """-H - shift, from one matrix product."""
-        k = self.P.shape[1]
-        left = np.empty((band.height, k + 2), dtype=self.dtype)
-        left[:, :k] = self.P[band.rows] * (2.0 * self.signs)
-        left[:, k] = -self._norms[band.rows] - shift
-        left[:, k + 1] = -1.0
-        # Each thread has buffers of its own, which stay in the cache.
-        size, name = band.height * len(self.P), f"{self.dtype.name}.{number}"
-        buffer = getattr(_buffers, name, None)
-        if buffer is None or buffer.size < size:
-            buffer = np.empty(size, dtype=self.dtype)
-            setattr(_buffers, name, buffer)
-        return np.matmul(left, self._right.T, out=buffer[:size].reshape(band.height, -1))
-
-    def extended(self, p: Vector, weight: float) -> Embedded:
-        """Add ``weight * (p_i - p_j)^2`` to the squared distances."""
-        column = (np.sqrt(abs(weight)) * p).astype(self.dtype)
-        return Embedded(
-            np.column_stack([self.P, column]), np.append(self.signs, np.copysign(1.0, weight))
-        )
-
-    def with_vote(self, p: Vector, threshold: float, alpha: float) -> Voted:
-        """Add one vote."""
-        return Voted(self, p[None], np.array([threshold]), np.array([alpha]))
-
-
-@dataclass(frozen=True, eq=False)
-class Voted(PairForm):
-    """Sums of weak votes, each weight * [(p_i - p_j)^2 >= threshold], on top of other distances.
-
-    Attributes
-    ----------
-    base: The distances to start from.
-    p: shape (n_votes, n_samples). Projections.
-    """
-
-    base: Embedded
-    p: Matrix
-    thresholds: Vector
-    alphas: Vector
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]:
-        """Type of the base's coordinates."""
-        return self.base.dtype
-
-    def negative(self, band: Band, shift: Vector | float, number: int) -> Floats:
-        """-H - shift, vote by vote."""
-        result = self.base.negative(band, shift, number)
-        votes = np.zeros_like(result)
-        for p, threshold, alpha in zip(self.p, self.thresholds, self.alphas, strict=True):
-            votes += alpha * (squares(p, band) >= threshold)
-        result -= votes
-        return result
-
-    def with_vote(self, p: Vector, threshold: float, alpha: float) -> Voted:
-        """Add one vote."""
-        return Voted(
-            self.base,
-            np.vstack([self.p, p]),
-            np.append(self.thresholds, threshold),
-            np.append(self.alphas, alpha),
-        )
 
 
 def squares(p: Vector, band: Band) -> Matrix:

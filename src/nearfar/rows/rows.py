@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from nearfar.runtime.progress import counted
+from nearfar.runtime.progress import tracked
 from nearfar.runtime.threads import Executor, current_executor
 from nearfar.typing import Array, Floats, Ints, Matrix, Vector
 
@@ -183,7 +183,7 @@ class Rows(ABC):
             for parts in groups
         ]
         found = self.executor.map(_run, tasks, memory=2 * _PIECE_BYTES)
-        yield from counted(zip(groups, found, strict=True), len(groups))
+        yield from tracked(zip(groups, found, strict=True), len(groups))
 
 
 class ArrayRows(Rows):

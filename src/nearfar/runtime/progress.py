@@ -5,7 +5,7 @@ distances. Within `early_stop`, a fit ends at such a check and keeps the metric 
 
 Consumers of iterations that show or steer a fit: watchers, callbacks, progress.
 
-Long work says what it does with `stage`, and how far it is with `counted`. Both do nothing unless
+Long work says what it does with `stage`, and how far it is with `tracked`. Both do nothing unless
 somebody shows progress: `Bars` in a terminal, `Lines` where there is none. These look at the stages
 now and then from a thread of their own, so that work without any loop shows a sign of life, too.
 
@@ -20,19 +20,20 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO, TYPE_CHECKING, Any, Self, TextIO, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from nearfar.runtime.history import Iteration
 from nearfar.runtime.messages import duration, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
 Clock = Callable[[], float]
 """Returns seconds since some moment."""
@@ -148,24 +149,6 @@ def should_stop() -> bool:
     return due
 
 
-__all__ = [
-    "Bars",
-    "CallbackSupportMixin",
-    "FitInProgress",
-    "Lines",
-    "counted",
-    "current_levels",
-    "notify",
-    "observed",
-    "progress_display",
-    "show",
-    "shown_if",
-    "stage",
-    "watched",
-    "watching",
-    "with_callbacks",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -260,7 +243,7 @@ def stage(name: str, total: int | None = None, *, at_most: bool = False) -> Iter
         levels.remove(level)
 
 
-def counted(items: Iterable[T], total: int) -> Iterator[T]:
+def tracked(items: Iterable[T], total: int) -> Iterator[T]:
     """Pass the items of a loop on, and count those that are done."""
     with stage("", total) as level:
         for item in items:
@@ -313,70 +296,48 @@ def observed(
     attributes: Callable[[], dict[str, object]],
     notes: Iterable[str] | None,
 ) -> Iterator[Iteration]:
-    """Pass iterations on through callbacks, watchers and, if there are `notes`, `show`."""
-    check_time()
-    if hasattr(estimator, "_init_callback_context"):
-        iterations = notify(iterations, estimator, fit.max_iter, X=X, y=y, attributes=attributes)
-    if notes is not None:
-        iterations = show(iterations, fit, notes=notes)
-    return watched(iterations, fit)
-
-
-def notify(
-    iterations: Iterable[Iteration],
-    estimator: Any,
-    max_iter: int,
-    *,
-    X: object,
-    y: object,
-    attributes: Callable[[], dict[str, object]],
-) -> Iterator[Iteration]:
-    """Tell the estimator's scikit-learn callbacks of every iteration; stop when one asks for it.
+    """Pass iterations on through scikit-learn's callbacks and watchers.
 
     Parameters
     ----------
-    estimator: Its callbacks are called; it must support them.
-    max_iter: Number of iterations to announce.
-    X, y: What the estimator is being fitted to.
     attributes: Fitted attributes as if the fit had ended with the current iteration; called
         on demand.
+    notes: If there are any, they are written to standard error, and at the end how many
+        iterations there were in what time.
     """
-    context = estimator._init_callback_context(max_subtasks=max_iter)
-    data = {"estimator": estimator, "X": X, "y": y}
-    context.call_on_fit_task_begin(**data)
-    source = iter(iterations)
-    for _ in range(max_iter):
-        task = context.subcontext(task_name="iteration")
-        task.call_on_fit_task_begin(**data)
-        iteration = next(source, None)
-        if iteration is None:
-            task.call_on_fit_task_end(estimator=estimator)
-            break
-        yield iteration
-        if task.call_on_fit_task_end(**data, reconstruction_attributes=attributes):
-            break
-    else:
-        yield from source
-    context.call_on_fit_task_end(**data, reconstruction_attributes=attributes)
+    check_time()
 
+    def notified(source: Iterator[Iteration]) -> Iterator[Iteration]:
+        # Stop when a callback asks for it.
+        context = estimator._init_callback_context(max_subtasks=fit.max_iter)
+        data = {"estimator": estimator, "X": X, "y": y}
+        context.call_on_fit_task_begin(**data)
+        for _ in range(fit.max_iter):
+            task = context.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(**data)
+            iteration = next(source, None)
+            if iteration is None:
+                task.call_on_fit_task_end(estimator=estimator)
+                break
+            yield iteration
+            if task.call_on_fit_task_end(**data, reconstruction_attributes=attributes):
+                break
+        else:
+            yield from source
+        context.call_on_fit_task_end(**data, reconstruction_attributes=attributes)
 
-def show(
-    iterations: Iterable[Iteration],
-    fit: FitInProgress,
-    *,
-    notes: Iterable[str] = (),
-    stream: TextIO | None = None,
-) -> Iterator[Iteration]:
-    """Report notes, and at the end how many iterations there were in what time."""
-    out = sys.stderr if stream is None else stream
-    for note in notes:
-        out.write(f"{fit.name}: {note}\n")
-    start, number = time.monotonic(), 0
-    for number, iteration in enumerate(iterations, start=1):  # noqa: B007
-        yield iteration
-    seconds = time.monotonic() - start
-    out.write(f"\r{fit.name}: {number} iterations in {seconds:.1f} s{' ' * 40}\n")
-    out.flush()
+    def reported(source: Iterable[Iteration], texts: Iterable[str]) -> Iterator[Iteration]:
+        sys.stderr.writelines(f"{fit.name}: {text}\n" for text in texts)
+        start, number = time.monotonic(), 0
+        for number, iteration in enumerate(source, start=1):  # noqa: B007
+            yield iteration
+        seconds = time.monotonic() - start
+        sys.stderr.write(f"\r{fit.name}: {number} iterations in {seconds:.1f} s{' ' * 40}\n")
+        sys.stderr.flush()
+
+    if hasattr(estimator, "_init_callback_context"):
+        iterations = notified(iter(iterations))
+    return watched(iterations if notes is None else reported(iterations, notes), fit)
 
 
 def described(levels: Sequence[Level], now: float) -> list[tuple[str, float | None, str]]:
@@ -407,7 +368,7 @@ def described(levels: Sequence[Level], now: float) -> list[tuple[str, float | No
     return found
 
 
-class _Display:
+class Display(ABC):
     """Shows what is being done."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -420,27 +381,25 @@ class _Display:
         self._whole.done, self._whole.total = done, total if total > 1 else None
         self._whole.name = label
 
+    @abstractmethod
     def look(self) -> None:
         """Show the stages as they are now."""
-        raise NotImplementedError
 
 
-class Bars(_Display):
+class Bars(Display):
     """Progress bars."""
 
     def __init__(self, progress: Progress) -> None:
         super().__init__()
         self._progress = progress
-        self._tasks: list[TaskID] = []
 
     def look(self) -> None:
         """Show a bar for each stage."""
-        stages = described(self.levels[:], self._clock())
-        while len(self._tasks) > len(stages):
-            self._progress.remove_task(self._tasks.pop())
-        while len(self._tasks) < len(stages):
-            self._tasks.append(self._progress.add_task("", words=""))
-        for task, (name, share, words) in zip(self._tasks, stages, strict=True):
+        tasks, stages = self._progress.task_ids, described(self.levels[:], self._clock())
+        for task in tasks[len(stages) :]:
+            self._progress.remove_task(task)
+        tasks += [self._progress.add_task("", words="") for _ in stages[len(tasks) :]]
+        for task, (name, share, words) in zip(tasks, stages, strict=False):
             # Without a total, a bar only moves.
             total = None if share is None else 1.0
             self._progress.update(
@@ -448,7 +407,7 @@ class Bars(_Display):
             )
 
 
-class Lines(_Display):
+class Lines(Display):
     """Progress as a line now and then, or as one line that is written over.
 
     Parameters
@@ -481,7 +440,7 @@ class Lines(_Display):
 
 
 @contextmanager
-def displayed(display: Bars | Lines) -> Iterator[None]:
+def displayed(display: Display) -> Iterator[Display]:
     """Show the stages of this block."""
     end = threading.Event()
 
@@ -496,7 +455,7 @@ def displayed(display: Bars | Lines) -> Iterator[None]:
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
-        yield
+        yield display
     finally:
         current_levels.reset(token)
         end.set()
@@ -517,11 +476,10 @@ def shown_if(wanted: bool, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress_display(console: Console) -> Iterator[Bars | Lines]:
+def progress_display(console: Console) -> Iterator[Display]:
     """Show progress of everything in this block on a console of rich, fits included."""
     if not console.is_terminal:
-        lines = Lines(console.file)
-        with displayed(lines):
+        with displayed(Lines(console.file)) as lines:
             yield lines
         return
     from rich import progress as rich
@@ -533,6 +491,5 @@ def progress_display(console: Console) -> Iterator[Bars | Lines]:
         console=console,
         transient=True,
     )
-    bars = Bars(progress)
-    with progress, displayed(bars):
+    with progress, displayed(Bars(progress)) as bars:
         yield bars

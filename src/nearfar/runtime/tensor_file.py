@@ -29,12 +29,15 @@ from safetensors.numpy import save
 
 from nearfar import __version__
 from nearfar.runtime.atomic_write import atomic_write
+from nearfar.runtime.messages import cut, quoted
 from nearfar.typing import Array, Ints, Matrix
 
 _FORMAT = "nearfar."
 # What a file with wrong contents may raise while it is decoded.
 _INVALID = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
+# Characters of what a file says, in messages.
+_LONGEST_TEXT = 500
 # Longer headers cannot be read; safetensors before 0.7 writes them all the same.
 _MAX_HEADER_BYTES = 100_000_000
 
@@ -53,7 +56,8 @@ class TensorFile:
         if name not in self:
             raise ValueError(f"it has no array {name!r}")
         array: Array = self.tensors.get_tensor(name)
-        return array.astype(np.float64, casting="safe", copy=False)
+        with np.errstate(invalid="ignore"):  # a damaged file may have signalling NaN
+            return array.astype(np.float64, casting="safe", copy=False)
 
 
 def write_tensors(
@@ -129,15 +133,17 @@ def open_tensors(
                 raise ValueError("it is a safetensors file of another format")
             readable = [str(version) for version in versions]
             if metadata.get("version") not in readable:
+                version = quoted(metadata.get("version"))
                 raise ValueError(
-                    f"its format version is {metadata.get('version')!r}, and this nearfar reads "
-                    f"versions {', '.join(readable)}"
+                    f"its format version is {version}, and this nearfar reads versions "
+                    f"{', '.join(readable)}"
                 )
             yield TensorFile(tensors, metadata)
     except SafetensorError as error:
         raise ValueError(f"{path}: not a safetensors file, or a damaged one: {error}.") from error
     except _INVALID as error:
-        raise ValueError(f"{path}: not a valid {kind}: {str(error).rstrip('.')}.") from error
+        reason = cut(str(error).rstrip("."), _LONGEST_TEXT)
+        raise ValueError(f"{path}: not a valid {kind}: {reason}.") from error
 
 
 _KEY = "provenance"
@@ -180,7 +186,9 @@ class Provenance:
         try:
             entry = json.loads(metadata[_KEY])
             data = {str(name): int(number) for name, number in entry["data"].items()}
-            return cls(**entry | {"data": data})
+            # Anyone can write a file: its texts should be short enough to print.
+            texts = {name: cut(entry[name], _LONGEST_TEXT) for name in entry.keys() - {"data"}}
+            return cls(**texts, data=data)
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"its entry {_KEY!r} is damaged; learn it again") from error
 

@@ -246,7 +246,7 @@ def _part(
         shares = feature_importances(metric, spreads=spreads)
         directions = leading_directions(metric, spreads=spreads, columns=columns)
     else:
-        shares, directions = importance.shares, importance.directions
+        shares, directions = np.array(importance.shares), importance.directions
     return document | {
         "correlations": importance is not None,
         "features": _largest_first(names, shares),

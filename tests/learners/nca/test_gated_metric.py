@@ -79,11 +79,8 @@ class TestGatedMetric:
         assert isinstance(again, GatedMetric)
         np.testing.assert_array_equal(again.distances(X), metric.distances(X))
 
-    def test_projections(self, fitted):
+    def test_there_is_no_single_map(self, fitted):
         X, _, metric = fitted
-        flat, chosen = metric.projections(X)
-        assert flat.shape == (178, 2)
-        np.testing.assert_array_equal(chosen, metric.assign(X))
         assert metric.transform(X).shape == (178, metric.n_components)
         with pytest.raises(AttributeError, match="several"):
             _ = metric.L

@@ -44,7 +44,6 @@ from nearfar.numerics.pair_tiles import (
     Band,
     BandWeights,
     Embedded,
-    PairForm,
     PairTiles,
     column_sums,
     laplacian_form,
@@ -77,7 +76,7 @@ class Sums:
 class AllTripletsState:
     """The current squared distances, the sums over them, and the map that they come from."""
 
-    form: PairForm
+    form: Embedded
     sums: Sums
     L: Matrix
 
@@ -86,7 +85,7 @@ class AllTripletsState:
 class AnchorWeights:
     """The distribution over all triplets, by anchor."""
 
-    form: PairForm
+    form: Embedded
     sums: Sums
     log_anchor: Vector
 
@@ -304,7 +303,7 @@ class AllTripletsOperator:
     ) -> AllTripletsState:
         """State of thresholded squared lengths, each with its weight."""
         state = self.start()
-        form: PairForm = state.form
+        form: Embedded = state.form
         for v, alpha, threshold in zip(directions, alphas, thresholds, strict=True):
             form = form.with_vote(self._projections(v), float(threshold), float(alpha))
         return AllTripletsState(form, self.sums(form), state.L)
@@ -377,7 +376,7 @@ class AllTripletsOperator:
         """Number of features: A(u) is len x len."""
         return self.X.shape[1]
 
-    def sums(self, form: PairForm, *, about: Sums | None = None) -> Sums:
+    def sums(self, form: Embedded, *, about: Sums | None = None) -> Sums:
         """Return the sums over near and over far for each anchor, for distances of any size.
 
         It is cheaper with sums `about` which the new ones are known to lie.
@@ -500,7 +499,7 @@ def _compact(L: Matrix, signs: Vector) -> tuple[Matrix, Vector]:
 
 
 def _embedded(state: AllTripletsState) -> Embedded:
-    if not isinstance(state.form, Embedded):
+    if state.form.votes:
         raise TypeError("A line search needs distances, not votes.")
     return state.form
 
