@@ -31,7 +31,7 @@ EXACT, CODES = "exact", "codes of {} bytes"
 
 def measure(name: str, split: int, X: Array, y: Array, train: Array, test: Array) -> list[Any]:
     metric = ForestMetric(random_state=0).fit(X[train], y[train]).metric_
-    leaves = metric.kernel_map
+    leaves = metric.feature_map
     assert isinstance(leaves, LeafMap)
     rows = leaves.leaves(X[train])
     distances = np.array([(rows != own).mean(axis=1) for own in leaves.leaves(X[test])])

@@ -54,9 +54,6 @@ class TestBundled:
         assert load("breast_cancer").name == "wdbc"
         assert np.array_equal(load("breast_cancer").X, load("wdbc").X)
 
-    def test_digits_know_their_image_shape(self):
-        assert load("digits").extra["image_shape"].tolist() == [8, 8]
-
     def test_win_over_a_file_of_the_same_name(self, tmp_path):
         for name in (*BUNDLED, "breast_cancer"):
             write(tmp_path, name, X=X4)
@@ -87,12 +84,6 @@ class TestFiles:
         assert data.extra["Q"].dtype == np.float32
         assert data.description == "from mine.npz"
         assert repr(data) == "<Dataset mine: 4 x 2, 2 classes, 2 triplets; from mine.npz>"
-
-    def test_only_the_rows_are_needed(self, tmp_path):
-        write(tmp_path, "bare", X=X4)
-        data = load("bare", folder=str(tmp_path))
-        assert (data.y, data.target_names, data.feature_names, data.triplets) == (None,) * 4
-        assert dict(data.extra) == {}
 
     @pytest.mark.parametrize(
         ("stored", "returned"),
@@ -129,11 +120,6 @@ class TestFiles:
     def test_a_file_wins_over_openml(self, tmp_path):
         write(tmp_path, "vehicle", X=X4, y=Y4)
         assert load("vehicle", folder=tmp_path).X.shape == (4, 2)
-
-    def test_a_home_folder_is_expanded(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("HOME", str(tmp_path))
-        write(tmp_path, "mine", X=X4)
-        assert "mine" in available("~")
 
     def test_a_file_of_several_problems(self, tmp_path):
         words = np.arange(2 * 4 * 3, dtype=np.uint16).reshape(2, 4, 3)

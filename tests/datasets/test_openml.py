@@ -67,15 +67,6 @@ class TestOpenML:
         assert data.feature_names == tuple(fake.bunch.feature_names)
         assert data.description == f"{DESCRIPTIONS[name]} (OpenML {loading.SETS[name].data_id})"
 
-    def test_data_ids(self):
-        ids = {name: source.data_id for name, source in loading.SETS.items()}
-        assert ids == {
-            "artificial_characters": 1459, "balance_scale": 11, "blood_transfusion": 1464,
-            "breast_cancer_wisconsin": 15, "glass": 41, "ionosphere": 59, "letter": 6,
-            "mnist": 554, "optdigits": 28, "pima_diabetes": 37, "segmentation_2310": 36,
-            "semeion": 1501, "sonar": 40, "vehicle": 54,
-        }  # fmt: skip
-
     def test_classes_keep_the_order_of_the_files(self, monkeypatch):
         fake = fake_table("glass", monkeypatch)
         fake.bunch.target[:] = np.resize(np.sort(np.array(loading.SETS["glass"].classes)), 214)

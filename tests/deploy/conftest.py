@@ -36,12 +36,12 @@ def bent_metrics():
     pieces = PieceMap.fit(X, 4)
     L = np.random.default_rng(3).standard_normal((5, pieces.n_components))
     forest = ForestMetric(n_trees=20).fit(X, y).metric_
-    of_pieces = Metric(L, kernel_map=pieces)
+    of_pieces = Metric(L, feature_map=pieces)
     return {
         "forest": forest,
         "forest of unit rows": ForestMetric(n_trees=10, scale="cosine").fit(X, y).metric_,
         "pieces": of_pieces,
-        "pieces of unit rows": Metric(L, kernel_map=pieces, unit_rows=True),
+        "pieces of unit rows": Metric(L, feature_map=pieces, unit_rows=True),
         "all": Metric.sum([METRICS["low rank"], forest, of_pieces]),
     }
 

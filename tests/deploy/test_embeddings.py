@@ -17,7 +17,6 @@ pytest.importorskip("langchain_core", reason="langchain-core is not installed")
 pytest.importorskip("llama_index.core", reason="llama-index-core is not installed")
 
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
-from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.embeddings import MockEmbedding
 
@@ -71,14 +70,6 @@ def test_langchain(model):
     np.testing.assert_allclose(wrapped.embed_query(TEXTS[1]), queries[1])
     np.testing.assert_allclose(asyncio.run(wrapped.aembed_query(TEXTS[1])), queries[1])
     assert wrapped.embed_documents([]) == []
-
-
-def test_langchain_store_finds_texts():
-    store = InMemoryVectorStore(
-        MetricEmbeddings(DeterministicFakeEmbedding(size=WIDTH), MODELS["metric"])
-    )
-    store.add_texts(TEXTS)
-    assert store.similarity_search(TEXTS[2], k=1)[0].page_content == TEXTS[2]
 
 
 def test_llama_index(model):

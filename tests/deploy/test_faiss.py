@@ -68,16 +68,9 @@ def test_an_index_of_a_metric_that_bends_maps_rows(tmp_path, bent, rows, queries
     np.testing.assert_array_equal(again.search(mapped, K)[1], indices)
 
 
-def test_rows_of_a_metric_that_bends_may_be_added_later(bent, rows, queries):
-    index = bent.to_faiss()
-    index.add(rows[:1000])
-    index.add(rows[1000:])
-    assert recall(index, bent, rows, queries) > 0.95
-
-
 def test_binary_codes_differ_where_leaves_do(bent_metrics, rows, queries):
     metric = bent_metrics["all"]
-    forest = metric.kernel_map.maps[1]
+    forest = metric.feature_map.maps[1]
     codes = metric.codes(rows)
     leaves = forest.leaves(rows)
     by_leaf = {}
@@ -113,10 +106,6 @@ def test_features_of_a_table_are_found_by_name():
     table = pd.DataFrame({"b": [9.0, 8.0], "a": [1.0, 5.0]})
     index = Metric([[1.0, 0.0]], ["a", "b"]).to_faiss(table)
     assert index.search(np.array([[4.0, 0.0]], dtype=np.float32), 1)[1].item() == 1
-
-
-def test_small_tables_have_one_list(queries):
-    assert Metric.identity(queries.shape[1]).to_faiss(queries, index="ivf").ntotal == len(queries)
 
 
 def test_errors(monkeypatch, rows):

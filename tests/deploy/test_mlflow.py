@@ -47,20 +47,6 @@ def test_without_pickle(pipeline, tmp_path):
     assert served.predict(FRAME).tolist() == pipeline.predict(FRAME).tolist()
 
 
-def test_by_pickle(pipeline, tmp_path):
-    save(pipeline, tmp_path / "model", serialization_format="cloudpickle")
-    again = mlflow.sklearn.load_model(str(tmp_path / "model"))
-    assert again.predict(FRAME).tolist() == pipeline.predict(FRAME).tolist()
-
-
-def test_a_learner(tmp_path):
-    X = np.column_stack([SIZES, SIZES**2])
-    learner = LDA().fit(X, SIZES > 0)
-    save(learner, tmp_path / "model", skops_trusted_types=TRUSTED_TYPES)
-    again = mlflow.sklearn.load_model(str(tmp_path / "model"))
-    np.testing.assert_array_equal(again.transform(X), learner.transform(X))
-
-
 def test_other_types_are_refused(pipeline, tmp_path):
     with pytest.raises(mlflow.MlflowException, match="untrusted types"):
         save(pipeline, tmp_path / "model", skops_trusted_types=TRUSTED_TYPES[:1])

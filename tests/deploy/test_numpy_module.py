@@ -39,7 +39,7 @@ def test_arrays_of_trees_and_pieces(tmp_path, bent_metrics):
     metric.to_numpy(tmp_path / "metric.npz")
     with np.load(tmp_path / "metric.npz") as arrays:
         assert arrays["maps"].tolist() == ["linear", "leaves", "pieces"]
-        _, leaves, pieces = metric.kernel_map.maps
+        _, leaves, pieces = metric.feature_map.maps
         np.testing.assert_array_equal(arrays["threshold_1"], leaves.forest.threshold)
         np.testing.assert_array_equal(arrays["low_2"], pieces.low)
 

@@ -43,7 +43,7 @@ def test_trees_and_pieces(tmp_path, bent, rows, dtype):
 def test_points_near_thresholds_go_the_same_way(tmp_path, bent_metrics, rows, dtype):
     metric = bent_metrics["forest"]
     metric.to_onnx(tmp_path / "metric.onnx", dtype=dtype)
-    leaves = metric.kernel_map
+    leaves = metric.feature_map
     inner = np.flatnonzero(leaves.forest.right)[:400]
     j = leaves.forest.feature[inner]
     bound = leaves.forest.threshold[inner] * leaves.scale[j] + leaves.center[j]

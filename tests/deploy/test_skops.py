@@ -38,7 +38,6 @@ from nearfar import (
 )
 from nearfar.deploy.skops import TRUSTED_TYPES
 from nearfar.learners.base import known_learners
-from nearfar.metrics.variants import WideMetric
 from nearfar.verification import Bound, Costs, EqualErrors
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -137,23 +136,11 @@ def test_verifier(target):
     assert again.predict(rows, pairs).tolist() == fitted.predict(rows, pairs).tolist()
 
 
-def test_columns_need_one_type():
-    columns = Columns(text=["text"]).fit(FRAME)
-    data = skops.io.dumps(columns)
-    assert skops.io.get_untrusted_types(data=data) == ["nearfar.columns.columns.Columns"]
-    assert loaded(columns) == columns
-
-
 def test_a_metric_of_tables():
     metric = LDA().fit(Columns().fit_transform(FRAME), Y).metric_
     metric = metric.with_columns(Columns().fit(FRAME))
     np.testing.assert_array_equal(loaded(metric).transform(FRAME), metric.transform(FRAME))
     assert isinstance(loaded(metric), Metric)
-
-
-def test_a_wide_metric():
-    metric = WideMetric([1.0, 2.0, 3.0], U=[[1.0], [0.0], [0.0]], B=[[4.0, 0.0, 0.0]])
-    np.testing.assert_array_equal(loaded(metric).transform(X[:, :3]), metric.transform(X[:, :3]))
 
 
 def test_all_are_classes_of_nearfar():

@@ -220,18 +220,6 @@ def test_a_cutoff_is_that_of_the_adapter(database, rows, queries, score):
         assert value == pytest.approx(scores[0, row], rel=1e-4, abs=1e-5)
 
 
-def test_statements_of_an_adapter(rows, queries):
-    adapter = RetrievalAdapter(cv=None, max_iter=2)
-    adapter.fit(queries[:20], rows[:300], Relevance(range(20), range(20)))
-    sql = adapter.to_sql("v v")
-    assert sql.statements(None, "nearfar") == sql.order("$query") + "\n"
-    database = Duck()
-    database.fill(rows[:300])
-    found = database.run(sql.statements(TABLE, "nearfar"), queries[7])
-    expected = adapter.kneighbors(queries[7:8], rows[:300], 10)[1][0]
-    assert [row[0] for row in found] == expected.tolist()
-
-
 def test_errors():
     metric = Metric.identity(3)
     with pytest.raises(ValueError, match="dialect must be 'duckdb' or 'pgvector'; got 'mysql'"):
@@ -252,15 +240,6 @@ def test_names_of_several_lines_stay_in_the_comment(dialect, end):
     comment = text[text.index("-- Nearest") :].splitlines()
     assert len(comment) > 2
     assert all(line.startswith("-- ") for line in comment)
-
-
-def test_a_name_of_several_lines_in_a_database():
-    connection = duckdb.connect()
-    connection.execute("CREATE TABLE t (a INTEGER); CREATE TABLE h (a DOUBLE, b DOUBLE)")
-    name = 'n"\nDROP TABLE t; --'
-    connection.execute(Metric(np.eye(2)).to_sql(["a", "b"]).statements("h", name))
-    assert {row[0] for row in connection.execute("SHOW TABLES").fetchall()} == {"h", "t"}
-    assert connection.execute("DESCRIBE h").fetchall()[-1][0] == name
 
 
 def test_trees_name_what_to_do(bent_metrics):

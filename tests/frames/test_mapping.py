@@ -263,7 +263,7 @@ def test_floats_round_trip(tmp_path, kind):
 def test_kernel_metric(tmp_path, X, rng):
     points = rng.standard_normal((5, 3))
     kernel = KernelMap(points, np.eye(5), "rbf", {"gamma": 0.5}, np.zeros(3), np.ones(3))
-    metric = Metric(rng.standard_normal((2, 5)), kernel_map=kernel)
+    metric = Metric(rng.standard_normal((2, 5)), feature_map=kernel)
     X = X / [1e-9, 1.0, 1e12]
     transform_file(metric, write(tmp_path / "in.parquet", X), tmp_path / "out.npy")
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), metric.transform(X), rtol=1e-12)

@@ -72,7 +72,7 @@ class TestForest:
 
 class TestLeafMap:
     def test_distances_are_those_of_common_leaves(self):
-        metric = Metric(np.eye(leaf_map().n_components), kernel_map=leaf_map())
+        metric = Metric(np.eye(leaf_map().n_components), feature_map=leaf_map())
         np.testing.assert_allclose(
             metric.distances(X) ** 2, 2 * (1 - shares(X, X)), rtol=0, atol=1e-5
         )
@@ -134,7 +134,7 @@ MAPS = {
 class TestEveryMap:
     def test_files_and_pickles_give_the_same_distances(self, feature_map, tmp_path):
         L = np.random.RandomState(1).normal(size=(3, feature_map.n_components))
-        metric = Metric(L, list("abcd"), kernel_map=feature_map)
+        metric = Metric(L, list("abcd"), feature_map=feature_map)
         metric.save(tmp_path / "bent.safetensors")
         for copy in (
             Metric.load(tmp_path / "bent.safetensors"),
@@ -144,7 +144,7 @@ class TestEveryMap:
             assert copy.feature_names == metric.feature_names
 
     def test_it_is_not_linear(self, feature_map):
-        metric = Metric(np.eye(feature_map.n_components), kernel_map=feature_map)
+        metric = Metric(np.eye(feature_map.n_components), feature_map=feature_map)
         assert not metric.is_linear
         with pytest.raises(ValueError, match='form="linear"'):
             metric.linear_map  # noqa: B018
@@ -162,8 +162,8 @@ def test_moved_maps_are_for_other_units(name):
 def test_squared_distances_add_up():
     terms = [
         Metric([[1.0, 2.0, 0.0, 0.0]]),
-        Metric(2 * np.eye(8), kernel_map=MAPS["leaves"]),
-        Metric(np.eye(MAPS["pieces"].n_components), kernel_map=MAPS["pieces"]),
+        Metric(2 * np.eye(8), feature_map=MAPS["leaves"]),
+        Metric(np.eye(MAPS["pieces"].n_components), feature_map=MAPS["pieces"]),
     ]
     both = Metric.sum([Metric.sum(terms[:2]), terms[2]])
     expected = sum(term.distances(NEW, X) ** 2 for term in terms)
@@ -175,7 +175,7 @@ def test_squared_distances_add_up():
 
 def test_damaged_forests_are_refused(tmp_path):
     path = tmp_path / "bent.safetensors"
-    Metric(np.eye(8), kernel_map=MAPS["leaves"]).save(path)
+    Metric(np.eye(8), feature_map=MAPS["leaves"]).save(path)
     arrays = load_file(path)
     with safe_open(path, framework="numpy") as file:
         metadata = file.metadata()
@@ -191,7 +191,7 @@ def test_damaged_forests_are_refused(tmp_path):
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_flipped_bit_is_refused_or_leaves_distances_finite(kind, tmp_path):
     path = tmp_path / "bent.safetensors"
-    Metric(np.eye(MAPS[kind].n_components), kernel_map=MAPS[kind]).save(path)
+    Metric(np.eye(MAPS[kind].n_components), feature_map=MAPS[kind]).save(path)
     content, n_refused = path.read_bytes(), 0
     start = 8 + int.from_bytes(content[:8], "little")
     for byte in range(start + 3, len(content), 4 * (len(content) // 800)):
@@ -208,13 +208,13 @@ def test_a_flipped_bit_is_refused_or_leaves_distances_finite(kind, tmp_path):
 
 class TestNarrowed:
     def test_a_forest_is_cut_before_its_vectors_are_of_unit_length(self):
-        whole = Metric(2 * np.eye(leaf_map(40).n_components), kernel_map=leaf_map(40))
+        whole = Metric(2 * np.eye(leaf_map(40).n_components), feature_map=leaf_map(40))
         narrow = whole.narrowed(X, 8)
         expected = 2 * leaf_map(8).transform(NEW)
         np.testing.assert_allclose(narrow.transform(NEW), expected, rtol=0, atol=1e-5)
 
     def test_others_have_the_principal_axes_of_mapped_points(self):
-        forest = Metric(np.eye(leaf_map(40).n_components), kernel_map=leaf_map(40))
+        forest = Metric(np.eye(leaf_map(40).n_components), feature_map=leaf_map(40))
         whole = Metric.sum([Metric(np.diag([1.0, 2.0, 0.5, 0.1])), forest])
         narrow = whole.narrowed(X, 5)
         mapped = whole.transform(X)

@@ -81,13 +81,6 @@ def test_directions_are_principal_axes_of_mapped_points(metric):
     assert all(np.abs(d.loadings).argmax() == 0 and d.loadings[0] > 0 for d in found)
 
 
-def test_one_feature_and_names():
-    metric = Metric([[2.0]], ["age"])
-    assert feature_importances(metric, [[1.0], [3.0]]).tolist() == [1.0]
-    (direction,) = leading_directions(metric, [[1.0], [3.0]])
-    assert str(direction) == "100 %: +1.00 age"
-
-
 def test_directions_of_no_length_are_left_out():
     assert len(leading_directions(Metric([[1.0, 0.0], [1.0, 0.0]]))) == 1
 
@@ -142,12 +135,6 @@ class TestSpreads:
             assert a.features == b.features
             np.testing.assert_allclose(a.loadings, b.loadings)
 
-    def test_units_do_not_matter(self, rng):
-        L, spreads, units = rng.normal(size=(3, 3)), np.array([1.0, 2.0, 3.0]), [1e-4, 1.0, 100.0]
-        one = feature_importances(Metric(L), spreads=spreads)
-        other = feature_importances(Metric(L / units), spreads=spreads * units)
-        np.testing.assert_allclose(one, other)
-
     def test_of_unit_rows(self):
         metric = Metric(np.eye(2), unit_rows=True)
         X = np.array([[3.0, 4.0], [0.0, 9.0]])
@@ -186,7 +173,7 @@ class TestBent:
     @pytest.fixture
     def parts(self, rng):
         ramps = PieceMap.fit(X, 3)
-        pieces = Metric(rng.normal(size=(4, ramps.n_components)) / 50, kernel_map=ramps)
+        pieces = Metric(rng.normal(size=(4, ramps.n_components)) / 50, feature_map=ramps)
         linear = Metric(np.diag(1 / X.std(axis=0))[:5])
         return linear, ForestMetric(n_trees=10).fit(X, Y).metric_, pieces
 
@@ -200,12 +187,12 @@ class TestBent:
 
     def test_trees_have_the_shares_of_their_splits(self, parts):
         forest = parts[1]
-        np.testing.assert_allclose(feature_importances(forest, X), forest.kernel_map.importances)
+        np.testing.assert_allclose(feature_importances(forest, X), forest.feature_map.importances)
 
     def test_columns_have_the_sums_of_their_ramps(self, parts):
         pieces = parts[2]
-        ramps = feature_importances(Metric(pieces.L), pieces.kernel_map.transform(X))
-        expected = [ramps[pieces.kernel_map.column == j].sum() for j in range(13)]
+        ramps = feature_importances(Metric(pieces.L), pieces.feature_map.transform(X))
+        expected = [ramps[pieces.feature_map.column == j].sum() for j in range(13)]
         np.testing.assert_allclose(feature_importances(pieces, X), expected)
 
     def test_errors(self, parts):

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.neighbors import NearestNeighbors
 
-from nearfar import GatedMetric, Metric, Pairs, Triplets
+from nearfar import GatedMetric, Metric
 from nearfar.metrics.feature_maps import KernelMap
 from nearfar.neighbors import kneighbors
 
@@ -72,20 +71,6 @@ def test_refuses_wrong_points(metric):
             metric.pair_distances(np.zeros((2, 5)), rows)
 
 
-def test_constraints_are_as_good_as_arrays(metric, rng):
-    X = rng.standard_normal((6, 5))
-    index = np.array([[0, 1, 2], [3, 4, 5]])
-    np.testing.assert_array_equal(
-        metric.prefers(X, Triplets(index)), metric.prefers(X, index.tolist())
-    )
-    pairs = Pairs(index[:, :2], [True, False])
-    np.testing.assert_array_equal(
-        metric.pair_distances(X, pairs), metric.pair_distances(X, index[:, :2])
-    )
-    with pytest.raises(ValueError, match="shape"):
-        metric.prefers(X, [0, 1, 2])
-
-
 @pytest.mark.parametrize("library", [pd, pl])
 def test_columns_are_found_by_name(library):
     metric = Metric(np.diag([1.0, 2.0]), ["a", "b"])
@@ -108,16 +93,6 @@ def test_extreme_matrices():
     np.testing.assert_allclose(Metric.from_matrix(np.diag([1e-300, 0])).matrix[0, 0], 1e-300)
 
 
-def test_a_linear_metric_is_its_only_part(metric, rng):
-    X = rng.standard_normal((4, 5))
-    assert metric.parts == (metric,)
-    assert metric.is_linear
-    assert metric.assign(X).tolist() == [0, 0, 0, 0]
-    ((rows, part),) = metric.spaces(X)
-    assert rows.tolist() == [0, 1, 2, 3]
-    assert part is metric
-
-
 @pytest.mark.parametrize("distances", [[1.0, 2.0], [2.0, 1.0], [1.0, 1.0]])
 def test_prefers_the_nearer_row(distances):
     near, far = distances
@@ -134,7 +109,7 @@ def kinds_of_metrics():
         "linear": plain,
         "unit rows": Metric(plain.L, unit_rows=True),
         "gated": GatedMetric([plain, other], rng.standard_normal((2, 3)), [0.0, 0.1]),
-        "kernel": Metric(np.eye(4), kernel_map=kernel),
+        "kernel": Metric(np.eye(4), feature_map=kernel),
     }
 
 
@@ -150,14 +125,6 @@ def test_the_distance_as_a_function(kind, rng):
     assert type(distance(X[0], X[1])) is float
 
 
-def test_the_distance_as_scikit_learn_uses_it(rng):
-    metric, X = kinds_of_metrics()["linear"], rng.standard_normal((30, 3))
-    slow = NearestNeighbors(n_neighbors=3, metric=metric.get_metric()).fit(X).kneighbors(X)
-    fast = NearestNeighbors(n_neighbors=3).fit(metric.transform(X)).kneighbors(metric.transform(X))
-    np.testing.assert_allclose(slow[0], fast[0], atol=1e-12)
-    np.testing.assert_array_equal(slow[1], fast[1])
-
-
 @pytest.mark.parametrize(
     ("u", "v"), [([1, 2, 3, 4], [1, 2, 3]), ([1, 2, 3, 4], [1, 2, 3, 4]), (np.eye(3), np.eye(3))]
 )
@@ -166,12 +133,7 @@ def test_the_function_refuses_other_points(u, v):
         kinds_of_metrics()["linear"].get_metric()(u, v)
 
 
-def test_one_number_is_a_point():
-    distance = Metric([[2.0]]).get_metric()
-    assert distance(1, 4) == distance([1], [4]) == distance([[1]], [[4]]) == 6.0
-
-
-def kernel_map(**changed):
+def feature_map(**changed):
     parts = {
         "points": np.array([[0.0, 0.0], [1.0, 2.0]]),
         "whitening": np.eye(2),
@@ -194,22 +156,22 @@ def kernel_map(**changed):
     ],
 )
 def test_kernel_maps_that_are_refused(changed, message):
-    assert kernel_map().n_components == 2
+    assert feature_map().n_components == 2
     with pytest.raises(ValueError, match=message):
-        kernel_map(**changed)
+        feature_map(**changed)
 
 
 def test_a_metric_with_a_kernel():
-    metric = Metric(np.eye(2), kernel_map=kernel_map())
+    metric = Metric(np.eye(2), feature_map=feature_map())
     assert repr(metric) == "<Metric: 2 features -> 2 (kernel) -> 2>"
     x, y = np.array([[0.0, 1.0], [2.0, 1.0]])
-    K = [[np.exp(-0.5 * ((a - b) ** 2).sum()) for b in metric.kernel_map.points] for a in (x, y)]
+    K = [[np.exp(-0.5 * ((a - b) ** 2).sum()) for b in metric.feature_map.points] for a in (x, y)]
     expected = np.linalg.norm(np.subtract(*K))
     assert metric.distances(x[None], y[None]).item() == pytest.approx(expected, rel=1e-12)
     with pytest.raises(ValueError, match="a kernel or trees cannot be exported"):
         _ = metric.linear_map
     with pytest.raises(ValueError, match="gives 2 features, but L expects 3"):
-        Metric(np.eye(3), kernel_map=kernel_map())
+        Metric(np.eye(3), feature_map=feature_map())
 
 
 @pytest.mark.parametrize("unit", [False, True])

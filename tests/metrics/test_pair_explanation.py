@@ -18,7 +18,7 @@ RANDOM = np.random.RandomState(0)
 LINEAR = Metric(RANDOM.normal(size=(3, 13)) / X.std(axis=0), NAMES)
 FOREST = ForestMetric(n_trees=40).fit(X[::2], Y[::2]).metric_.named(NAMES)
 RAMPS = PieceMap.fit(X, 3)
-PIECES = Metric(RANDOM.normal(size=(4, RAMPS.n_components)) / 50, NAMES, kernel_map=RAMPS)
+PIECES = Metric(RANDOM.normal(size=(4, RAMPS.n_components)) / 50, NAMES, feature_map=RAMPS)
 PAIRS = [(0, 2), (1, 3), (60, 171), (5, 5)]
 
 
@@ -69,7 +69,7 @@ def bounds_one_by_one(leaf_map, x, y):
 def test_rules_are_those_of_the_shared_leaves(pair):
     x, y = X[list(pair)]
     found = explain_pair(FOREST, x, y, n_rules=13)
-    leaf_map = FOREST.kernel_map
+    leaf_map = FOREST.feature_map
     n_shared, conditions = bounds_one_by_one(leaf_map, x, y)
     assert (found.n_trees, found.n_shared) == (40, n_shared)
     assert len(found.rules) == len(conditions)

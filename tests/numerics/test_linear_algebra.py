@@ -49,12 +49,6 @@ def test_the_number_of_threads_changes_nothing(rng):
         np.testing.assert_array_equal(first, second)
 
 
-def test_rows_of_any_layout(rng):
-    A, B = rng.standard_normal((7, 30)).T, rng.standard_normal((20, 14)).T[::2]
-    np.testing.assert_allclose(product(A, B), A @ B)
-    np.testing.assert_allclose(cross_product(A, A[:, ::2]), A.T @ A[:, ::2])
-
-
 @pytest.mark.parametrize(
     ("shape", "columns", "n_blocks"),
     [

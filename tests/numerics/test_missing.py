@@ -121,15 +121,6 @@ def test_missing_labels_and_groups(kind, use):
         use(LABELS[kind])
 
 
-def test_missing_groups_that_are_numbers():
-    with pytest.raises(ValueError, match="groups: no value in 3 rows, the first of them 0"):
-        NCA(max_iter=2).fit(X, Y, groups=np.where(np.arange(48) < 3, np.nan, Y))
-
-
-def test_dates_may_be_labels():
-    np.testing.assert_array_equal(RCA().fit(X, DATES).components_, FITTED.components_)
-
-
 def test_triplets_of_missing_values_are_no_ties():
     rows = X.copy()
     rows[1, 0] = np.nan

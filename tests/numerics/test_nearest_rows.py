@@ -9,7 +9,6 @@ from scipy.spatial.distance import cdist
 from nearfar.numerics import nearest_rows as module
 from nearfar.numerics.nearest_rows import NearestRows
 from nearfar.runtime.progress import OutOfTimeError, deadline
-from nearfar.runtime.threads import limited_threads
 
 RNG = np.random.default_rng(0)
 X, QUERIES = RNG.standard_normal((3000, 20)), RNG.standard_normal((700, 20))
@@ -48,12 +47,6 @@ def test_outliers_of_other_sizes():
     check(rows, rows[::30], 7)
 
 
-def test_equal_rows(monkeypatch):
-    monkeypatch.setattr(module, "_MAX_CANDIDATES", 1000)
-    indices = NearestRows(np.ones((900, 3))).nearest(np.ones((40, 3)), 5)[1]
-    np.testing.assert_array_equal(indices, np.tile(np.arange(5), (40, 1)))
-
-
 def test_candidates_are_settled_before_they_are_many(monkeypatch):
     monkeypatch.setattr(module, "_MAX_CANDIDATES", 1000)
     monkeypatch.setattr(module, "_TILE_COLUMNS", 50)
@@ -76,15 +69,6 @@ def test_units(size):
     found = NearestRows(size * X).nearest(size * QUERIES, 3)
     np.testing.assert_array_equal(found[1], expected[1])
     np.testing.assert_allclose(found[0], size * expected[0], rtol=1e-12)
-
-
-def test_threads_do_not_matter():
-    with limited_threads(1):
-        expected = NearestRows(X).nearest(QUERIES, 3)
-    with limited_threads(3):
-        found = NearestRows(X).nearest(QUERIES, 3)
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_queries_out_of_reach():

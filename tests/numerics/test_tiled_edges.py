@@ -77,13 +77,6 @@ def test_distances_are_the_same(edges):
             assert found[1] == pytest.approx(expected[1])
 
 
-def test_the_identity_of_margins_and_gram(edges):
-    _, tiled = edges
-    rng = np.random.default_rng(3)
-    u, v = rng.standard_normal(M), rng.standard_normal(D)
-    assert v @ tiled.gram(u) @ v == pytest.approx(u @ tiled.margins(v))
-
-
 def test_bands_are_sent_with_their_edges(edges):
     _, tiled = edges
     band = tiled.bands[0]
@@ -132,7 +125,3 @@ def test_few_rows_are_kept(tmp_path):
     np.testing.assert_allclose(kept.margins(v), plain.margins(v), atol=1e-12)
     many = rng.integers(0, N, (2, N))
     assert type(edges_of(open_rows(tmp_path / "X.npy"), *many)) is TiledEdges
-
-
-def test_arrays_have_plain_edges():
-    assert type(edges_of(np.zeros((2, 1)), np.array([0]), np.array([1]))) is SignedEdges

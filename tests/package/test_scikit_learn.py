@@ -14,9 +14,6 @@ import pytest
 from scipy.sparse import coo_matrix, csr_array
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nearfar
@@ -186,12 +183,3 @@ def test_the_examples_of_the_page_run():
         exec(compile(block.text, page.name, "exec"), names)
     assert np.isfinite(names["results"]["test_score"]).all()
     assert names["pipeline"].score(names["texts"], [0] * 20 + [1] * 20) > 0.9
-
-
-def test_the_advice_for_sparse_rows_helps():
-    texts = [f"{word} {place}" for word in ("cold", "warm") for place in range(30)]
-    pipeline = make_pipeline(TfidfVectorizer(), TruncatedSVD(8, random_state=0), RCA())
-    y = np.repeat([0, 1], 30)
-    assert pipeline.fit(texts, y).score(texts, y) > 0.9
-    classifier = MetricNeighborsClassifier(pipeline, n_neighbors=3).fit(texts, y)
-    assert classifier.score(texts, y) > 0.9

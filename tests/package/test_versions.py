@@ -6,8 +6,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 import nearfar
 
 ROOT = Path(__file__).parents[2]
@@ -51,13 +49,6 @@ def test_tested_versions_are_the_declared_floors():
     assert {name: version(text) for name, text in tested.items()} == {
         name: version(floor) for name, floor in declared.items()
     }
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"), [("1.26", (1, 26)), ("1.26.0", (1, 26)), ("2024.8.0", (2024, 8))]
-)
-def test_zeros_at_the_end_do_not_count(text, numbers):
-    assert version(text) == numbers
 
 
 def test_the_oldest_python_is_a_declared_one():

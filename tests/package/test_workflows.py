@@ -97,15 +97,3 @@ def test_only_the_upload_may_more_than_read(job):
     else:
         assert "permissions" not in JOBS[job]
     assert 0 < JOBS[job]["timeout-minutes"] <= 360
-
-
-def test_labels_of_issues_differ():
-    forms = [
-        yaml.safe_load(path.read_text())
-        for path in sorted(ROOT.glob(".github/ISSUE_TEMPLATE/*.yml"))
-        if path.stem != "config"
-    ]
-    assert [form["name"] for form in forms] == ["Bug", "Feature", "Question"]
-    for form in forms:
-        ids = [part["id"] for part in form["body"] if "id" in part]
-        assert len(ids) == len(set(ids)) >= 3

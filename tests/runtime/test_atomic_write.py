@@ -107,13 +107,6 @@ def test_errors_about_other_files_are_not_changed(path):
         write_what_is_not_there()
 
 
-def test_a_new_file(path):
-    with atomic_write(path.with_name("other")) as temporary:
-        temporary.write_text("new")
-    assert path.with_name("other").read_text() == "new"
-    assert sorted(os.listdir(path.parent)) == ["file", "other"]
-
-
 _FULL = """
 import resource, sys
 from nearfar.runtime.atomic_write import atomic_write

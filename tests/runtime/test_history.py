@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
 from nearfar.runtime import history as history_module
 from nearfar.runtime.history import History, Iteration, map_iterations
 
@@ -58,13 +55,6 @@ def test_seconds_are_those_of_the_solver_alone(monkeypatch):
     assert history.seconds.tolist() == [1.0, 2.0, 3.0]
 
 
-def test_what_a_solver_does_not_know_is_nan():
-    history = History([Iteration(1.0)])
-    for name in ("eigenvalue", "gap", "step", "seconds"):
-        assert np.isnan(getattr(history, name)).all()
-    assert history[0].restart == 0
-
-
 def test_slices_are_histories():
     history = History()
     list(history.record(solver(5, "max_iter")))
@@ -73,13 +63,6 @@ def test_slices_are_histories():
     assert part.objective.tolist() == [-1.0, -2.0]
     assert part.stopped == "max_iter"
     assert history[-1].objective == -4.0
-
-
-def test_an_abandoned_solver_has_no_reason():
-    history = History()
-    next(history.record(solver()))
-    assert len(history) == 1
-    assert history.stopped == ""
 
 
 def test_mapped_steps_pass_on_the_reason_and_are_closed():
@@ -100,8 +83,3 @@ def test_mapped_steps_pass_on_the_reason_and_are_closed():
     next(mapped)
     mapped.close()
     assert closed == [True, True]
-
-
-def test_iterations_are_frozen():
-    with pytest.raises(AttributeError):
-        Iteration(1.0).objective = 2.0

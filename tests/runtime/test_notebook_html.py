@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.pipeline import make_pipeline
 
-from nearfar import AutoMetric, Metric, MixtureNCA, Relevance, RetrievalAdapter, compare
+from nearfar import AutoMetric, Metric, Relevance, RetrievalAdapter, compare
 from nearfar.learners.selection.expectation import Expected
 from nearfar.runtime.messages import bars, fragment
 
@@ -54,14 +54,6 @@ def test_metric_names_are_escaped_and_the_most_important_comes_first():
     assert markup.index("&lt;script&gt;") < markup.index(">a<")
     assert "90.0%" in markup
     assert "10.0%" in markup
-
-
-@pytest.mark.filterwarnings("ignore:max_iter")
-def test_metrics_without_shares(wine):
-    X, y = wine
-    for metric in (MixtureNCA(n_metrics=2, max_iter=3).fit(X, y).metric_, Metric([[0.0]])):
-        check(metric._repr_html_())
-        assert "%" not in metric._repr_html_()
 
 
 def test_auto_metric_shows_its_blend(auto):

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import builtins
 import contextvars
 import multiprocessing
-import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -20,12 +18,6 @@ from nearfar.runtime.threads import (
     single_threaded_libraries,
     worker_context,
 )
-
-CGROUP_FILES = {
-    "max": "cpu.max",
-    "quota": "cpu/cpu.cfs_quota_us",
-    "period": "cpu/cpu.cfs_period_us",
-}
 
 pytestmark = pytest.mark.usefixtures("two_blas_threads")
 
@@ -123,16 +115,6 @@ def test_child_processes_use_one_thread(monkeypatch):
     assert Threads().n_threads == 1
     with limited_threads(2):
         assert Threads().n_threads == 2
-
-
-def test_blas_is_restored_by_the_last_to_leave():
-    before = blas_threads()
-    with single_threaded_libraries():
-        assert set(blas_threads()) == {1}
-        with single_threaded_libraries():
-            assert set(blas_threads()) == {1}
-        assert set(blas_threads()) == {1}
-    assert blas_threads() == before
 
 
 def test_blas_is_restored_whichever_thread_leaves_last():
@@ -237,50 +219,3 @@ def test_libraries_that_are_loaded_later_are_limited_too(monkeypatch):
             assert (first.number, second.number, third.number) == (1, 1, 1)
         assert (first.number, second.number, third.number) == (1, 1, 1)
     assert (first.number, second.number, third.number) == (8, 8, 8)
-
-
-class TestCores:
-    """Threads are as many as the cores of a container, not of its host."""
-
-    @pytest.fixture
-    def host(self, monkeypatch, tmp_path):
-        """Return a function that gives a host of 64 cores and a container with these files."""
-
-        def of(**files):
-            for name, text in files.items():
-                (tmp_path / name).write_text(text)
-            found = {
-                f"/sys/fs/cgroup/{place}": str(tmp_path / name)
-                for name, place in CGROUP_FILES.items()
-                if name in files
-            }
-            opened = builtins.open
-            exists = os.path.exists
-
-            def there(path):
-                ours = str(path).startswith("/sys/fs/cgroup/")
-                return str(path) in found if ours else exists(path)
-
-            monkeypatch.setattr(os, "cpu_count", lambda: 64)
-            monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(48)), raising=False)
-            monkeypatch.setattr(os.path, "exists", there)
-            monkeypatch.setattr(
-                builtins, "open", lambda path, *rest, **named: opened(found.get(path, path), *rest)
-            )
-
-        return of
-
-    @pytest.mark.parametrize(
-        ("files", "cores"),
-        [
-            ({}, 48),
-            ({"max": "200000 100000"}, 2),
-            ({"max": "150000 100000"}, 2),
-            ({"max": "max 100000"}, 48),
-            ({"quota": "300000", "period": "100000"}, 3),
-            ({"quota": "-1", "period": "100000"}, 48),
-        ],
-    )
-    def test_quota_and_affinity_count(self, host, files, cores):
-        host(**files)
-        assert Threads().n_threads == cores

@@ -18,14 +18,6 @@ def test_any_labels_and_numbers(rng):
         NearestTriplets()(X, y[:-1])
 
 
-def test_small_classes_give_what_there_is():
-    X = np.arange(5.0)[:, None]
-    triplets = NearestTriplets(3, 3)(X, np.array([0, 0, 1, 1, 2]))
-    anchors, counts = np.unique(triplets.index[:, 0], return_counts=True)
-    assert anchors.tolist() == [0, 1, 2, 3]
-    assert counts.tolist() == [3, 3, 3, 3]
-
-
 def test_far_targets_keep_a_seeded_share(rng):
     X, y = rng.standard_normal((60, 3)), rng.integers(0, 2, 60)
     everything = FarTargetTriplets(2, keep=1.0)(X, y)

@@ -77,12 +77,3 @@ def test_units_do_not_break_ties_differently(rng):
     third = NearestTriplets()((X - X.mean(axis=0)) / 3.7, y)
     np.testing.assert_array_equal(first.index, second.index)
     np.testing.assert_array_equal(first.index, third.index)
-
-
-def test_order_of_rows_does_not_matter_without_ties(rng):
-    X, y = rng.standard_normal((80, 3)), rng.integers(0, 3, 80)
-    order = rng.permutation(80)
-    shuffled = order[NearestTriplets()(X[order], y[order]).index]
-    assert set(map(tuple, shuffled.tolist())) == set(
-        map(tuple, NearestTriplets()(X, y).index.tolist())
-    )

@@ -44,20 +44,6 @@ class TestPairs:
         assert X.ravel().tolist() == [5, 1, 3]
         assert pairs.index.tolist() == [[0, 1], [2, 0]]
 
-    @pytest.mark.parametrize(
-        ("points", "similar", "message"),
-        [
-            ([[0, 1]], [True], r"shape \(n, 2, n_features\)"),
-            (np.zeros((1, 3, 2)), [True], r"shape \(n, 2, n_features\)"),
-            (np.full((1, 2, 2), np.nan), [True], "finite"),
-            (np.zeros((1, 2, 2)), [-1], "write `labels == 1`"),
-            (np.zeros((1, 2, 2)), [True, True], "one boolean per pair"),
-        ],
-    )
-    def test_from_points_refuses(self, points, similar, message):
-        with pytest.raises(ValueError, match=message):
-            Pairs.from_points(points, similar)
-
     def test_a_pair_and_its_reverse_are_in_the_same_fold(self):
         index = np.array([[i, j] for i in range(8) for j in range(8) if i != j])
         pairs = Pairs(index, np.arange(len(index)) % 2 == 0)

@@ -205,13 +205,6 @@ def test_a_group_is_never_on_both_sides(kind, by, rng):
     assert n_splits > (0 if kind == "chunklets" else 1)
 
 
-def test_without_groups_they_would_be(rng):
-    known, groups = grouped("labels", rng)
-    free = Supervision.of(known.names[known.codes], 60)
-    split = next(iter(free.split(4, np.random.RandomState(0))))
-    assert len(np.intersect1d(groups[split.rows], groups[split.unseen_rows])) > 0
-
-
 def pairs_of_people(n_people, n_dissimilar, rng):
     """Pairs within each person's four rows, and between people, all connected."""
     people = np.repeat(np.arange(n_people), 4)
@@ -339,11 +332,6 @@ def test_points_that_are_masked_or_complex_are_refused():
         Metric.identity(3).transform(points[0] + 1j)
 
 
-def test_a_quadruplet_of_equal_pairs_is_named():
-    with pytest.raises(ValueError, match=r"Quadruplet 0 \[0, 1, 1, 0\]: both pairs are the same"):
-        Triplets.from_quadruplets(np.eye(4), [[0, 1, 1, 0]])
-
-
 def test_a_parameter_is_checked_by_the_last_rule_of_its_class():
     with pytest.raises(ValueError, match="prior must be") as error:
         ITML(prior="random").fit(np.eye(4), [0, 0, 1, 1])
@@ -360,11 +348,6 @@ def test_what_other_kinds_cannot_say():
         triplets.labels("NCA")
     with pytest.raises(ValueError, match="All triplets have weight 0"):
         Supervision.of(Triplets([[0, 1, 2]], [0.0]), len(X)).usable()
-
-
-def test_one_group_is_not_held_out():
-    found = folds(6, 3, np.random.RandomState(0), groups=np.zeros(6, dtype=int))
-    assert (found == -1).all()
 
 
 def test_folds_of_rows_are_of_equal_size():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
-from nearfar import LSML, BoostMetric, Metric, Pairs, Triplets
+from nearfar import BoostMetric, Metric, Pairs, Triplets
 
 
 class TestTriplets:
@@ -234,19 +234,6 @@ def test_quadruplets_that_share_a_row_are_triplets_of_the_given_rows():
     np.testing.assert_array_equal(back.index, [[2, 1, 3], [2, 4, 5]])
     # A new row is added once.
     assert len(rows) - 6 == len(np.unique(triplets.index[~shared, 2]))
-
-
-def test_learning_from_quadruplets_is_learning_from_differences():
-    rng = np.random.RandomState(0)
-    X, index = rng.normal(size=(40, 3)) * [5.0, 1.0, 1.0], quadruplets(40, 200)
-    near, far = (X[index[:, i]] - X[index[:, j]] for i, j in ((0, 1), (2, 3)))
-    numbers = np.arange(200)
-    differences = Triplets(np.column_stack([0 * numbers, 1 + numbers, 201 + numbers]))
-    learner = LSML(scale=None, tol=1e-12)
-    wanted = learner.fit(np.vstack([np.zeros(3), near, far]), differences).metric_.matrix
-    found = learner.fit(*Triplets.from_quadruplets(X, index)).metric_.matrix
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
-    assert learner.history_.objective[-1] < learner.history_.objective[0]
 
 
 @pytest.mark.parametrize(

@@ -591,7 +591,7 @@ def builder_of(problem: Problem, data: FitInput, method: FitMethod) -> MetricBui
         covariance=covariance,
         n_components=n_components,
         feature_names=method.learner.__dict__.get("feature_names_in_"),
-        kernel_map=problem.kernel_map,
+        feature_map=problem.feature_map,
         unit_rows=data.scaler.unit_rows,
         exact_rows=problem.exact_rows,
         span=method.span,
@@ -604,9 +604,9 @@ def prior_metric(problem: Problem, scaler: Scaler, method: FitMethod) -> Metric:
     prior = prior if isinstance(prior, Metric) else problem.shrinks_to
     if prior is not None:
         return prior if scaler.span is None else Metric(scaler.span.inside(prior))
-    if problem.kernel_map is None or problem.features is None:
+    if problem.feature_map is None or problem.features is None:
         return scaler.euclidean
-    return Metric(np.eye(problem.features.shape[1]), kernel_map=problem.kernel_map)
+    return Metric(np.eye(problem.features.shape[1]), feature_map=problem.feature_map)
 
 
 def learn(data: Data, scale: str | None, method: FitMethod, selection: Selection, seed: int) -> Any:

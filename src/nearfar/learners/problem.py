@@ -73,7 +73,7 @@ class MetricBuilder:
         the solver's units.
     covariance: shape (n_features, n_features). Covariance of the training points in the
         solver's units; needed to choose components.
-    kernel_map: The map from points to the features that the metric is for.
+    feature_map: The map from points to the features that the metric is for.
     unit_rows: Whether points are first divided by their length.
     exact_rows: Whether the rows of a learned factor are those of the map, the most
         important first.
@@ -89,7 +89,7 @@ class MetricBuilder:
     covariance: Matrix | None = None
     n_components: int | None = None
     feature_names: tuple[str, ...] | None = None
-    kernel_map: FeatureMap | None = None
+    feature_map: FeatureMap | None = None
     unit_rows: bool = False
     exact_rows: bool = False
     shortest: bool = True
@@ -122,7 +122,7 @@ class MetricBuilder:
         return Metric(
             L / self.scale,
             None if self.span is not None else self.feature_names,
-            kernel_map=self.kernel_map,
+            feature_map=self.feature_map,
             unit_rows=self.unit_rows,
         )
 
@@ -165,8 +165,8 @@ class Problem(ABC):
     base: shape (rank, n_features). Factor of the metric that learned terms are added to, in
         the solver's units.
     features: shape (n_samples, n_map_features). What the solver sees instead of the scaled
-        points, if there is a kernel map.
-    kernel_map: The map to these features, from points in the units of X.
+        points, if there is a feature map.
+    feature_map: The map to these features, from points in the units of X.
     shrinks_to: The prior that a result is shrunk to, if it was found from the points.
     """
 
@@ -178,7 +178,7 @@ class Problem(ABC):
     keeps_payloads: bool = False
     base: Matrix | None = None
     features: Floats | None = None
-    kernel_map: FeatureMap | None = None
+    feature_map: FeatureMap | None = None
     shrinks_to: Metric | None = None
 
     @abstractmethod
@@ -213,7 +213,7 @@ class Problem(ABC):
 
 def factor_on_scaled_points(metric: Any, scaler: Scaler, name: str) -> Matrix:
     """Return the map of one linear metric, for scaled points."""
-    if len(metric.parts) > 1 or metric.kernel_map is not None:
+    if len(metric.parts) > 1 or metric.feature_map is not None:
         raise ValueError(f"The {name} must be one linear metric, without a kernel or a gate.")
     span = scaler.span
     n_features = len(scaler.scale) if span is None else span.n_features

@@ -263,7 +263,7 @@ def _special_directions(
     metric: Metric, scaler: Scaler, varying: NDArray[np.bool_]
 ) -> Matrix | None:
     """Return rows beyond whose span a metric treats scaled features alike, or None."""
-    if len(metric.parts) > 1 or metric.kernel_map is not None:
+    if len(metric.parts) > 1 or metric.feature_map is not None:
         return None
     if metric.n_features != len(scaler.scale):
         return None

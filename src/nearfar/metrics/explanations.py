@@ -117,7 +117,7 @@ def feature_importances(
     array([0.9, 0.1])
     """
     _check_one_map(metric)
-    if metric.kernel_map is not None and X is None:
+    if metric.feature_map is not None and X is None:
         raise ValueError("Shares of a metric with trees or pieces need points.")
     Z = _centered(metric, X)
     if Z is None:
@@ -201,7 +201,7 @@ def leading_directions(
         Largest share first.
     """
     _check_one_map(metric)
-    if metric.kernel_map is not None:
+    if metric.feature_map is not None:
         raise ValueError("A metric with trees or pieces has no directions among its features.")
     if k < 1 or n_features < 1:
         raise ValueError(f"k and n_features must be at least 1; got {k} and {n_features}.")
@@ -255,14 +255,14 @@ def feature_names(metric: Metric) -> tuple[str, ...]:
 
 def has_importances(metric: Metric) -> bool:
     """Return whether a metric has one map, and no kernel."""
-    maps = side_by_side(metric.kernel_map)
+    maps = side_by_side(metric.feature_map)
     return len(metric.parts) == 1 and not any(isinstance(each, KernelMap) for each in maps)
 
 
 def _check_one_map(metric: Metric) -> None:
     if not isinstance(metric, Metric):
         raise ValueError(f"Expected a Metric; got {type(metric).__name__}.")
-    if metric.kernel_map is not None and not has_importances(metric):
+    if metric.feature_map is not None and not has_importances(metric):
         raise ValueError("A metric with a kernel has no feature importances.")
     if len(metric.parts) > 1:
         raise ValueError("A gated metric has several maps; pass one of its `parts` instead.")
@@ -272,7 +272,7 @@ def _by_feature(metric: Metric, values: Vector) -> Vector:
     """Add up what the input of L contributes, for each feature of the points."""
     total, start = np.zeros(metric.n_features), 0
     block: Vector
-    for each in side_by_side(metric.kernel_map):
+    for each in side_by_side(metric.feature_map):
         width = metric.n_features if each is None else each.n_components
         block = values[start : start + width]
         if isinstance(each, LeafMap):
@@ -287,10 +287,8 @@ def _centered(metric: Metric, X: ArrayLike | None) -> Matrix | None:
     """Return the input of L minus its mean, after checking the shape and column names of X."""
     if X is None:
         return None
-    points = check_array(metric.rows_of(X), dtype=np.float64, input_name="X")
-    if metric.kernel_map is not None:
-        points = metric.kernel_map.transform(points)
-    return np.asarray(points - points.mean(axis=0))
+    inputs = check_array(metric.inputs(X), dtype=np.float64, input_name="X")
+    return np.asarray(inputs - inputs.mean(axis=0))
 
 
 def _checked_spreads(metric: Metric, X: ArrayLike | None, spreads: ArrayLike | None) -> Vector:
@@ -396,12 +394,12 @@ def explain_pair(
     points = np.vstack([metric.features_of(each) for each in both])
     part = metric.parts[metric.assign(points)[0]]
     rows = np.asarray(part.rows_of(points), dtype=np.float64)
-    features = rows if part.kernel_map is None else part.kernel_map.transform(rows)
+    features = rows if part.feature_map is None else part.feature_map.transform(rows)
     difference = features[0] - features[1]
     terms = difference * (part.L.T @ (part.L @ difference))
     parts: dict[str, float] = {}
     columns, start, forests = np.zeros(part.n_features), 0, []
-    for each in side_by_side(part.kernel_map):
+    for each in side_by_side(part.feature_map):
         width = part.n_features if each is None else each.n_components
         block = terms[start : start + width]
         name = "linear" if each is None else each.kind

@@ -128,8 +128,37 @@ PARAMETERS = ("gamma", "degree", "coef0")
 _DIAGONAL_BLOCK_ROWS = 64
 
 
+class _Scaled:
+    """A map of points that are first centred by `center` and divided by `scale`."""
+
+    center: Vector
+    scale: Vector
+
+    @property
+    def n_features(self) -> int:
+        """Number of features before the map."""
+        return len(self.center)
+
+    def _scaled(self, X: Floats) -> Matrix:
+        return np.asarray((np.asarray(X, dtype=np.float64) - self.center) / self.scale)
+
+    def _check(self, name: str, *arrays: Array, infinite: tuple[Array, ...] = ()) -> None:
+        """Make arrays read-only, or raise ValueError if they cannot be used."""
+        if self.scale.shape != self.center.shape:
+            raise ValueError(f"A {name} needs a center and a scale for each feature.")
+        if not np.all(self.scale):
+            raise ValueError(f"A {name}'s scale must not be zero.")
+        arrays = (*arrays, self.center, self.scale)
+        if not all(np.isfinite(a).all() for a in arrays) or any(
+            np.isnan(a).any() for a in infinite
+        ):
+            raise ValueError(f"A {name} must be finite.")
+        for array in (*arrays, *infinite):
+            array.setflags(write=False)
+
+
 @dataclass(frozen=True, eq=False)
-class KernelMap:
+class KernelMap(_Scaled):
     """A feature map whose inner products approximate a kernel.
 
     Attributes
@@ -157,25 +186,14 @@ class KernelMap:
             raise ValueError(
                 "A kernel map's whitening must be square, with one row for each basis point."
             )
-        if self.center.shape != (n_features,) or self.scale.shape != (n_features,):
+        if self.center.shape != (n_features,):
             raise ValueError("A kernel map needs a center and a scale for each feature.")
-        for array in (self.points, self.whitening, self.center, self.scale):
-            if not np.isfinite(array).all():
-                raise ValueError("A kernel map must be finite.")
-        if not np.all(self.scale):
-            raise ValueError("A kernel map's scale must not be zero.")
+        self._check("kernel map", self.points, self.whitening)
         wrong = set(self.parameters) - set(PARAMETERS)
         if isinstance(self.kernel, str) and wrong:
             raise ValueError(f"Kernels have no parameter {min(wrong)!r}.")
         if not np.isfinite(list(self.parameters.values())).all():
             raise ValueError("A kernel map's parameters must be finite.")
-        for array in (self.points, self.whitening, self.center, self.scale):
-            array.setflags(write=False)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features before the map."""
-        return self.points.shape[1]
 
     @property
     def n_components(self) -> int:
@@ -184,8 +202,10 @@ class KernelMap:
 
     def transform(self, X: Floats) -> Floats:
         """Map points; the result is float32 if X is."""
-        Z = (np.asarray(X, dtype=np.float64) - self.center) / self.scale
-        features = kernel_matrix(Z, self.points, self.kernel, self.parameters) @ self.whitening.T
+        features = (
+            kernel_matrix(self._scaled(X), self.points, self.kernel, self.parameters)
+            @ self.whitening.T
+        )
         return features.astype(X.dtype, copy=False)
 
 
@@ -208,7 +228,7 @@ def kernel_diagonal(X: Floats, kernel: Kernel, parameters: Mapping[str, float]) 
 
 
 @dataclass(frozen=True, eq=False)
-class PieceMap:
+class PieceMap(_Scaled):
     """Columns as ramps between their quantiles.
 
     Attributes
@@ -234,12 +254,7 @@ class PieceMap:
             raise ValueError("A piece map needs a column and two ends for each ramp.")
         if not 0 <= self.column.min() <= self.column.max() < self.n_features:
             raise ValueError("The ramps of a piece map must be of its columns.")
-        if len(self.scale) != self.n_features or not np.all(self.scale):
-            raise ValueError("A piece map needs a scale for each column, which must not be zero.")
-        for array in (self.column, self.low, self.high, self.center, self.scale):
-            if np.isnan(array).any():
-                raise ValueError("A piece map must have no missing values.")
-            array.setflags(write=False)
+        self._check("piece map", self.column, infinite=(self.low, self.high))
 
     @classmethod
     def fit(cls, Z: Floats, n_pieces: int) -> PieceMap:
@@ -258,11 +273,6 @@ class PieceMap:
         return cls(np.array(column), np.array(low), np.array(high), center, scale)
 
     @property
-    def n_features(self) -> int:
-        """Number of columns before the map."""
-        return len(self.center)
-
-    @property
     def n_components(self) -> int:
         """Number of ramps."""
         return len(self.column)
@@ -275,8 +285,7 @@ class PieceMap:
 
     def transform(self, X: Floats) -> Floats:
         """Map points; the result is float32 if X is."""
-        Z: Matrix = (np.asarray(X, dtype=np.float64) - self.center) / self.scale
-        ramps = np.clip(Z[:, self.column], self.low, self.high) - self.zero
+        ramps = np.clip(self._scaled(X)[:, self.column], self.low, self.high) - self.zero
         return ramps.astype(X.dtype, copy=False)
 
 
@@ -356,7 +365,7 @@ class Forest:
 
 
 @dataclass(frozen=True, eq=False)
-class LeafMap:
+class LeafMap(_Scaled):
     """A feature map whose inner products approximate the share of common leaves.
 
     Attributes
@@ -386,17 +395,13 @@ class LeafMap:
         if not 0 <= basis.min(initial=0) <= basis.max(initial=0) < len(self.forest.right):
             raise ValueError("The leaves of a leaf map's basis must be in its forest.")
         n_features = self.forest.feature.max(initial=0) + 1
-        vectors = (self.center, self.scale, self.importances)
-        if {len(each) for each in vectors} != {self.n_features} or n_features > self.n_features:
+        if len(self.importances) != self.n_features or n_features > self.n_features:
             raise ValueError("A leaf map needs a center, a scale and a share for each feature.")
-        if not all(np.isfinite(each).all() for each in (*vectors, self.projection)):
-            raise ValueError("A leaf map must be finite.")
+        self._check("leaf map", basis, self.projection, self.importances)
         if np.abs(self.projection).max(initial=0.0) > _LARGEST_PROJECTION:
             raise ValueError("A leaf map's projection is too large: vectors overflow.")
         if not np.all(self.scale):
             raise ValueError("A leaf map's scale must not be zero.")
-        for array in (basis, self.projection, *vectors):
-            array.setflags(write=False)
 
     @classmethod
     def of(cls, forest: Forest, Z: Floats, n_components: int, importances: Vector) -> LeafMap:
@@ -413,19 +418,13 @@ class LeafMap:
         return cls(forest, basis, projection, center, scale, importances)
 
     @property
-    def n_features(self) -> int:
-        """Number of features before the map."""
-        return len(self.center)
-
-    @property
     def n_components(self) -> int:
         """Number of features after the map."""
         return self.projection.shape[1]
 
     def leaves(self, X: Floats) -> Array:
         """Return the leaf of each point in each tree."""
-        Z = (np.asarray(X, dtype=np.float64) - self.center) / self.scale
-        return self.forest.leaves(Z.astype(np.float32))
+        return self.forest.leaves(self._scaled(X).astype(np.float32))
 
     def codes(self, X: Floats) -> Array:
         """Return a random byte for each leaf; different leaves differ in 4 bits on average."""

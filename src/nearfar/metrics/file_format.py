@@ -106,14 +106,14 @@ def write_metric(path: str | os.PathLike[str], metric: Metric, metadata: Mapping
         tensors |= {"gate.V": metric.V, "gate.b": metric.b}
     elif isinstance(metric, WideMetric):
         version, tensors = _WIDE, _arrays(metric, _WIDE_MAP)
-    elif metric.kernel_map is None:
+    elif metric.feature_map is None:
         version, tensors = _LINEAR, {"L": metric.L}
-    elif isinstance(metric.kernel_map, KernelMap):
-        version, (kernel, arrays) = _KERNEL, _encoded(metric.kernel_map)
+    elif isinstance(metric.feature_map, KernelMap):
+        version, (kernel, arrays) = _KERNEL, _encoded(metric.feature_map)
         header["kernel"], tensors = json.dumps(kernel), {"L": metric.L, **arrays}
     else:
         version, tensors, maps = _MAPS, {"L": metric.L}, []
-        for number, each in enumerate(side_by_side(metric.kernel_map)):
+        for number, each in enumerate(side_by_side(metric.feature_map)):
             kind, arrays = _encoded(each)
             maps.append(kind)
             tensors |= {f"map.{number}.{name}": array for name, array in arrays.items()}
@@ -200,12 +200,12 @@ def _metric(file: TensorFile) -> Metric:
     if version == _WIDE:
         return WideMetric(*(_array(file, name) for name in _WIDE_MAP), **fields)
     if version == _KERNEL or "basis.points" in file:
-        fields["kernel_map"] = _decoded(json.loads(file.metadata["kernel"]), file)
+        fields["feature_map"] = _decoded(json.loads(file.metadata["kernel"]), file)
     if version == _MAPS:
         kinds = json.loads(file.metadata["maps"])
         maps = [_decoded(kind, file, f"map.{n}.") for n, kind in enumerate(kinds)]
         n_features = max(each.n_features for each in maps if each is not None)
-        fields["kernel_map"] = maps[0] if len(maps) == 1 else SideBySide(maps, n_features)
+        fields["feature_map"] = maps[0] if len(maps) == 1 else SideBySide(maps, n_features)
     return Metric(_array(file, "L"), **fields)
 
 

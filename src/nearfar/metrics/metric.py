@@ -2,7 +2,7 @@
 
     d(x, y)^2 = |L x - L y|^2 = (x - y)' M (x - y),     M = L'L
 
-Internally distances are squared; public methods return square roots. A kernel map may come before
+Internally distances are squared; public methods return square roots. A feature map may come before
 L; then x and y stand for their kernel features. With `unit_rows`, points are first divided by their
 length: Euclidean distance is then cosine distance, |x/|x| - y/|y||^2 = 2 (1 - cos(x, y)).
 
@@ -57,7 +57,7 @@ class Metric:
         Names of the features, in order.
     votes : Votes, optional
         Binary weak models, which order triplets in place of the distance.
-    kernel_map : FeatureMap, optional
+    feature_map : FeatureMap, optional
         What is applied before L: a `KernelMap`, a `LeafMap`, or several maps `SideBySide`.
     unit_rows : bool, default=False
         Whether points are divided by their length before everything else.
@@ -79,7 +79,7 @@ class Metric:
     L: Matrix
     feature_names: tuple[str, ...] | None = None
     votes: Votes | None = None
-    kernel_map: FeatureMap | None = None
+    feature_map: FeatureMap | None = None
     unit_rows: bool = False
     columns: Columns | None = None
 
@@ -88,7 +88,7 @@ class Metric:
         L: ArrayLike,
         feature_names: Sequence[str] | None = None,
         votes: Votes | None = None,
-        kernel_map: FeatureMap | None = None,
+        feature_map: FeatureMap | None = None,
         unit_rows: bool = False,
         columns: Columns | None = None,
     ) -> None:
@@ -100,13 +100,13 @@ class Metric:
         if not np.isfinite(factor).all():
             raise ValueError("A metric's L must be finite.")
         n_features = factor.shape[1]
-        if kernel_map is not None:
-            if kernel_map.n_components != n_features:
+        if feature_map is not None:
+            if feature_map.n_components != n_features:
                 raise ValueError(
-                    f"The kernel map gives {kernel_map.n_components} features, but L expects "
+                    f"The feature map gives {feature_map.n_components} features, but L expects "
                     f"{n_features}."
                 )
-            n_features = kernel_map.n_features
+            n_features = feature_map.n_features
         if feature_names is None and columns is not None:
             feature_names = columns.feature_names
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
@@ -121,7 +121,7 @@ class Metric:
             L=factor,
             feature_names=names,
             votes=votes,
-            kernel_map=kernel_map,
+            feature_map=feature_map,
             unit_rows=bool(unit_rows),
             # Refitted, the columns of the caller would give other features.
             columns=columns and Columns.of(columns.kinds_, columns.left_out_, columns.impute),
@@ -188,7 +188,7 @@ class Metric:
         if all(each.is_linear for each in metrics):
             L = np.vstack([each.L for each in metrics])
             return cls(L, first.feature_names, None, None, first.unit_rows, first.columns)
-        maps = [part for each in metrics for part in side_by_side(each.kernel_map)]
+        maps = [part for each in metrics for part in side_by_side(each.feature_map)]
         both = SideBySide(maps, first.n_features)
         L = block_diag(*(each.L for each in metrics))
         return cls(L, first.feature_names, None, both, first.unit_rows, first.columns)
@@ -235,21 +235,18 @@ class Metric:
         """
         if not 1 <= n_components <= self.n_components:
             raise ValueError(f"n_components must be from 1 to {self.n_components}.")
-        leaves, k = self.kernel_map, n_components
+        leaves, k = self.feature_map, n_components
         if (
             isinstance(leaves, LeafMap)
             and not (self.L - self.L[0, 0] * np.eye(*self.L.shape)).any()
         ):
             # Vectors are of unit length after the cut, too, which keeps more neighbours.
             leaves = replace(leaves, projection=leaves.projection[:, :k])
-            return self._with(L=self.L[:k, :k], votes=None, kernel_map=leaves)
-        points = self.rows_of(X)
-        if self.kernel_map is not None:
-            points = self.kernel_map.transform(points)
-        covariance = np.atleast_2d(np.cov(points, rowvar=False, dtype=np.float64))
+            return self._with(L=self.L[:k, :k], votes=None, feature_map=leaves)
+        covariance = np.atleast_2d(np.cov(self.inputs(X), rowvar=False, dtype=np.float64))
         L = by_spread(self.L, covariance)[1][:k]
         names, columns = self.feature_names, self.columns
-        return Metric(L, names, None, self.kernel_map, self.unit_rows, columns)
+        return Metric(L, names, None, self.feature_map, self.unit_rows, columns)
 
     def with_votes(self, votes: Votes | None) -> Metric:
         """Return the same metric with votes."""
@@ -261,7 +258,7 @@ class Metric:
 
     @property
     def matrix(self) -> Matrix:
-        """M = L'L, of shape (n_features, n_features); with a kernel map, for its features."""
+        """M = L'L, of shape (n_features, n_features); with a feature map, for its features."""
         return self.L.T @ self.L
 
     @property
@@ -277,7 +274,7 @@ class Metric:
     @property
     def is_linear(self) -> bool:
         """Whether the metric is one linear map of the features (or of unit rows of them)."""
-        return self.kernel_map is None
+        return self.feature_map is None
 
     @property
     def linear_map(self) -> LinearMap:
@@ -286,7 +283,7 @@ class Metric:
         A gated metric and a metric with a kernel have none.
         """
         if not self.is_linear:
-            what = "several maps" if self.kernel_map is None else "a kernel or trees"
+            what = "several maps" if self.feature_map is None else "a kernel or trees"
             raise ValueError(
                 f"A metric with {what} cannot be exported like this, because it is not one linear "
                 'map; use transform or kneighbors, or learn one with AutoMetric(form="linear").'
@@ -295,8 +292,8 @@ class Metric:
 
     def _exported(self, *kinds: str) -> LinearMap:
         """Return the map after maps of these kinds, or `linear_map` if it has none or others."""
-        maps = side_by_side(self.kernel_map)
-        if self.kernel_map is None or any(m is not None and m.kind not in kinds for m in maps):
+        maps = side_by_side(self.feature_map)
+        if self.feature_map is None or any(m is not None and m.kind not in kinds for m in maps):
             return self.linear_map
         b = np.zeros(self.n_components)
         return LinearMap(self.L, b, self.unit_rows, self.feature_names, maps)
@@ -304,7 +301,7 @@ class Metric:
     @property
     def n_features(self) -> int:
         """Number of features of the points."""
-        return self.L.shape[1] if self.kernel_map is None else self.kernel_map.n_features
+        return self.L.shape[1] if self.feature_map is None else self.feature_map.n_features
 
     @property
     def n_components(self) -> int:
@@ -313,8 +310,8 @@ class Metric:
 
     def __repr__(self) -> str:
         kernel = ""
-        if self.kernel_map is not None:
-            kernel = f" -> {self.kernel_map.n_components} ({self.kernel_map.kind})"
+        if self.feature_map is not None:
+            kernel = f" -> {self.feature_map.n_components} ({self.feature_map.kind})"
         unit = " of unit length" if self.unit_rows else ""
         return f"<Metric: {self.n_features} features{unit}{kernel} -> {self.n_components}>"
 
@@ -335,12 +332,9 @@ class Metric:
         Returns
         -------
         array of shape (n_samples, n_components)
-            ``X @ L.T``, after the kernel map if there is one; float32 if X is.
+            ``X @ L.T``, after the feature map if there is one; float32 if X is.
         """
-        points = self.rows_of(X)
-        if self.kernel_map is not None:
-            points = self.kernel_map.transform(points)
-        return self.mapped(points)
+        return self.mapped(self.inputs(X))
 
     def codes(self, X: ArrayLike) -> NDArray[np.uint8]:
         """Return the leaves of points as binary codes, for search by Hamming distance.
@@ -357,7 +351,7 @@ class Metric:
         -------
         array of uint8 of shape (n_samples, n_trees)
         """
-        forests = [each for each in side_by_side(self.kernel_map) if isinstance(each, LeafMap)]
+        forests = [each for each in side_by_side(self.feature_map) if isinstance(each, LeafMap)]
         if not forests:
             raise ValueError("A metric without trees has no codes; use transform.")
         return np.hstack([each.codes(self.rows_of(X)) for each in forests])
@@ -367,9 +361,14 @@ class Metric:
         return product(points, self.L.T.astype(points.dtype, copy=False))
 
     def rows_of(self, X: ArrayLike) -> Floats:
-        """Return the input of the linear map: checked points, of unit length if `unit_rows`."""
+        """Return checked points, of unit length if `unit_rows`."""
         points = self.features_of(X)
         return unit_length(points) if self.unit_rows else points
+
+    def inputs(self, X: ArrayLike) -> Floats:
+        """Return the input of the linear map: the features of the map in front of it, if any."""
+        rows = self.rows_of(X)
+        return rows if self.feature_map is None else self.feature_map.transform(rows)
 
     def distances(self, X: ArrayLike, Y: ArrayLike | None = None) -> Matrix:
         """Return all distances between the rows of X and those of Y (default: X).
@@ -555,7 +554,7 @@ class Metric:
         if index == "binary":
             width = self.codes(np.zeros((1, self.n_features))).shape[1]
             return mapping_index(self.codes, width, X, index)
-        if self.kernel_map is not None:
+        if self.feature_map is not None:
             return mapping_index(self.transform, self.n_components, X, index)
         return faiss_index(self.linear_map, None if X is None else self.features_of(X), index)
 

@@ -156,7 +156,7 @@ def save_learned(
         metadata["labels"] = json.dumps(asdict(labels))
     if votes is not None:
         metadata["votes"] = json.dumps(asdict(votes))
-    if metric.kernel_map is None:
+    if metric.feature_map is None:
         metadata["feature_spreads"] = json.dumps(feature_spreads(metric, X).tolist())
     if all(map(has_importances, metric.parts)):
         columns = several_features(metric)
@@ -164,7 +164,7 @@ def save_learned(
         for part in metric.parts:
             try:
                 shares = feature_importances(part, X)
-                linear = part.kernel_map is None
+                linear = part.feature_map is None
                 directions = leading_directions(part, X, columns=columns) if linear else []
             except ValueError:  # all distances are zero
                 importance.append(None)

@@ -117,13 +117,8 @@ class GatedMetric(Metric):
         """False: the map depends on the point."""
         return False
 
-    def named(self, feature_names: Sequence[str] | None) -> GatedMetric:
-        """Return the same metric of features with other names, without `columns`."""
-        return GatedMetric([m.named(feature_names) for m in self.metrics], self.V, self.b)
-
-    def with_columns(self, columns: Columns | None) -> GatedMetric:
-        """Return the same metric, for tables whose columns become its features."""
-        return GatedMetric([m.with_columns(columns) for m in self.metrics], self.V, self.b)
+    def _with(self, **changes: Any) -> GatedMetric:
+        return GatedMetric([m._with(**changes) for m in self.metrics], self.V, self.b)
 
     @property
     def n_features(self) -> int:

@@ -18,11 +18,10 @@ import multiprocessing
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from functools import cached_property
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import joblib
@@ -69,20 +68,34 @@ class Threads:
 
     def map(self, work: Callable[[slice], T], n: int, size: int) -> Iterator[T]:
         """Apply `work` to the slices of ``range(n)`` of at most `size`."""
+        parts = [(slice(start, min(start + size, n)),) for start in range(0, n, size)]
+        return _on_threads(work, parts, min(self.n_threads, len(parts)))
 
-        def alone(part: slice) -> T:
-            with single_threaded_libraries():
-                return work(part)
 
-        parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-        if len(parts) == 1 or self.n_threads == 1:
-            return map(alone, parts)
-        context = worker_context()
-        return self._pool.map(lambda part: context.copy().run(alone, part), parts)
+def _on_threads(
+    function: Callable[..., T], tasks: Iterable[tuple[object, ...]], width: int
+) -> Iterator[T]:
+    """Yield results in order; tasks are made when a thread is about to be free."""
 
-    @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.n_threads)
+    def alone(*task: object) -> T:
+        with single_threaded_libraries():
+            return function(*task)
+
+    if width <= 1:
+        yield from (alone(*task) for task in tasks)
+        return
+    context = worker_context()
+    with ThreadPoolExecutor(width) as pool:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(context.copy().run, alone, *task))
+                if len(waiting) > width:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def worker_context() -> Context:
@@ -181,28 +194,10 @@ class ThreadExecutor:
 
     def map(
         self, function: Callable[..., T], tasks: Iterable[tuple[object, ...]], *, memory: int = 0
-    ) -> Generator[T, None, None]:
-        """Yield results in order; fewer threads work if tasks need much memory.
-
-        Tasks are made when a thread is about to be free, so that few of them wait.
-        """
+    ) -> Iterator[T]:
+        """Yield results in order; fewer threads work if tasks need much memory."""
         width = min(Threads().n_threads, max(1, _MEMORY // max(1, memory)))
-        with single_threaded_libraries():
-            if width <= 1:
-                yield from (function(*task) for task in tasks)
-                return
-            context = worker_context()
-            with ThreadPoolExecutor(width) as pool:
-                waiting: deque[Future[T]] = deque()
-                try:
-                    for task in tasks:
-                        waiting.append(pool.submit(context.copy().run, function, *task))
-                        if len(waiting) > width:
-                            yield waiting.popleft().result()
-                    while waiting:
-                        yield waiting.popleft().result()
-                finally:
-                    pool.shutdown(cancel_futures=True)
+        return _on_threads(function, tasks, width)
 
     def hold(self, value: object) -> Any:
         """Return the value itself."""

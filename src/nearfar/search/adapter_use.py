@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import gen_batches
 
 from nearfar.columns.cells import is_frame
-from nearfar.deploy.formats.sql import SqlSearch, sql_search
+from nearfar.deploy.formats.sql import SqlSearch, sql_map
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.evidence.intervals import CONFIDENCE, mean_interval
 from nearfar.search.adapter_choice import Answers, Choice
@@ -289,7 +289,7 @@ class AdapterUse:
                 "they go into the database."
             )
         cutoff = None if self.cutoff_ is None else self.cutoff_.value
-        return sql_search(queries, column, dialect, cosine=self.score == "cosine", cutoff=cutoff)
+        return SqlSearch(sql_map(queries, column, dialect), self.score == "cosine", cutoff)
 
     def _map(self, documents: bool) -> LinearMap:
         return self.document_map if documents else self.query_map

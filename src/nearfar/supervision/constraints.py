@@ -54,6 +54,27 @@ class IndexedConstraints:
     weight: Vector | None
     raters: Ints | None
 
+    def _keep(
+        self,
+        rows: Ints,
+        weight: ArrayLike | None,
+        raters: ArrayLike | None,
+        largest: float = LARGEST_WEIGHT,
+    ) -> None:
+        """Check and keep row numbers, weights and raters."""
+        name, numbers = type(self).__name__, None
+        if raters is not None:
+            refuse_missing(raters, "raters")
+            values = np.asarray(raters)
+            if values.shape != (len(rows),):
+                raise ValueError(
+                    f"{name} need one rater each ({len(rows)}); got shape {values.shape}."
+                )
+            comparable = values.astype(str) if values.dtype == object else values
+            numbers = frozen(np.unique(comparable, return_inverse=True)[1].astype(np.intp))
+        weights = checked_weights(weight, len(rows), name, largest)
+        vars(self).update(index=rows, weight=weights, raters=numbers)
+
     def __len__(self) -> int:
         return len(self.index)
 
@@ -185,18 +206,6 @@ def checked_weights(
     return frozen(values)
 
 
-def checked_raters(raters: ArrayLike | None, n: int, name: str) -> Ints | None:
-    """Return a number for each rater as a frozen array, or raise ValueError."""
-    if raters is None:
-        return None
-    refuse_missing(raters, "raters")
-    values = np.asarray(raters)
-    if values.shape != (n,):
-        raise ValueError(f"{name} need one rater each ({n}); got shape {values.shape}.")
-    comparable = values.astype(str) if values.dtype == object else values
-    return frozen(np.unique(comparable, return_inverse=True)[1].astype(np.intp))
-
-
 def distinct_points(tuples: ArrayLike, width: int, name: str) -> tuple[Floats, Ints]:
     """Return the distinct points of tuples of points, and the tuples as row numbers of them.
 
@@ -265,19 +274,14 @@ class Triplets(IndexedConstraints):
         raters: ArrayLike | None = None,
     ) -> None:
         rows = checked_rows(index, 3, "Triplets")
-        for a, b, what in (
-            (0, 1, "anchor and near"),
-            (0, 2, "anchor and far"),
-            (1, 2, "near and far"),
-        ):
+        ends = ((0, 1, "anchor and near"), (0, 2, "anchor and far"), (1, 2, "near and far"))
+        for a, b, what in ends:
             same = np.flatnonzero(rows[:, a] == rows[:, b])
             if len(same):
                 raise ValueError(
                     f"Triplet {same[0]} {rows[same[0]].tolist()}: {what} are the same row."
                 )
-        object.__setattr__(self, "index", rows)
-        object.__setattr__(self, "weight", checked_weights(weight, len(rows), "Triplets"))
-        object.__setattr__(self, "raters", checked_raters(raters, len(rows), "Triplets"))
+        self._keep(rows, weight, raters)
 
     def take(self, rows: ArrayLike) -> Triplets:
         """Pick triplets by number or mask."""
@@ -529,12 +533,8 @@ class Pairs(IndexedConstraints):
             raise ValueError(
                 f"Pair {same[0]} {rows[same[0]].tolist()}: both ends are the same row."
             )
-        object.__setattr__(self, "index", rows)
-        object.__setattr__(self, "similar", _checked_flags(similar, len(rows)))
-        object.__setattr__(
-            self, "weight", checked_weights(weight, len(rows), "Pairs", _LARGEST_WEIGHT)
-        )
-        object.__setattr__(self, "raters", checked_raters(raters, len(rows), "Pairs"))
+        vars(self)["similar"] = _checked_flags(similar, len(rows))
+        self._keep(rows, weight, raters, _LARGEST_WEIGHT)
 
     @classmethod
     def from_points(
@@ -681,7 +681,7 @@ class Chunklets:
             )
         if groups.size and groups.min() < -1:
             raise ValueError(f"Chunklet ids are 0 or more, or -1 for none; got {groups.min()}.")
-        object.__setattr__(self, "ids", frozen(groups.astype(np.intp)))
+        vars(self)["ids"] = frozen(groups.astype(np.intp))
 
     def __len__(self) -> int:
         return len(np.unique(self.ids[self.ids >= 0]))

@@ -15,7 +15,6 @@ The kinds of `Supervision`: labels, numbers, triplets, pairs and chunklets.
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -38,7 +37,7 @@ from nearfar.supervision.constraints import (
     Triplets,
     checked_weights,
 )
-from nearfar.supervision.strategies import PairStrategy, TripletStrategy
+from nearfar.supervision.strategies import TripletStrategy
 from nearfar.typing import Array, Floats, Ints, Vector
 
 Kind = Literal["labels", "numbers", "triplets", "pairs", "chunklets", "nothing"]
@@ -75,7 +74,7 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
-class Supervision(ABC):
+class Supervision:
     """What is known of the rows of X.
 
     Attributes
@@ -181,9 +180,9 @@ class Supervision(ABC):
         """Whether there is enough to learn from."""
         return len(self) > 0
 
-    @abstractmethod
     def _given(self, rows: Ints) -> Any:
         """Return what is known among these rows, which are numbered by their places."""
+        return self.given[rows]
 
     def in_classes(self, n_folds: int) -> Self:
         """Return the same with groups that new data would not share, if there are none yet."""
@@ -239,14 +238,7 @@ class Supervision(ABC):
         """Return triplets of positive weight; a strategy makes them from labels."""
         raise ValueError(self.says_only.format("labels, Triplets or Pairs"))
 
-    def pairs(
-        self,
-        X: Floats,
-        strategy: PairStrategy | None,
-        random: Any,
-        *,
-        both_kinds: bool = True,
-    ) -> Pairs:
+    def pairs(self, X: Floats, strategy: Any, random: Any, *, both_kinds: bool = True) -> Pairs:
         """Return pairs of positive weight; a strategy makes them from labels.
 
         They are of both kinds, unless a learner needs only one and the user gives only one.
@@ -398,9 +390,6 @@ class NumberSupervision(Supervision):
 
     kind: ClassVar[Kind] = "numbers"
 
-    def _given(self, rows: Ints) -> Vector:
-        return np.asarray(self.given[rows])
-
     @property
     def can_teach(self) -> bool:
         """Whether there are two numbers."""
@@ -449,9 +438,6 @@ class LabelSupervision(_InClasses):
         """Class of each row."""
         return np.asarray(self.given)
 
-    def _given(self, rows: Ints) -> Ints:
-        return self.codes[rows]
-
     def consecutive(self) -> Self:
         """Return the same with classes numbered from 0 without gaps."""
         kept, codes = np.unique(self.codes, return_inverse=True)
@@ -480,14 +466,7 @@ class LabelSupervision(_InClasses):
             raise ValueError(f"The labels give no triplet: {_NEEDS_CLASSES}")
         return _weighted_triplets(self._with_row_weights(triplets))
 
-    def pairs(
-        self,
-        X: Floats,
-        strategy: PairStrategy | None,
-        random: Any,
-        *,
-        both_kinds: bool = True,
-    ) -> Pairs:
+    def pairs(self, X: Floats, strategy: Any, random: Any, *, both_kinds: bool = True) -> Pairs:
         """Make pairs by the strategy, always of both kinds."""
         pairs = strategy and strategy(X, self.codes, random)
         if not isinstance(pairs, Pairs):
@@ -667,14 +646,7 @@ class PairSupervision(_Listed):
             )
         return _weighted_triplets(triplets)
 
-    def pairs(
-        self,
-        X: Floats,
-        strategy: PairStrategy | None,
-        random: Any,
-        *,
-        both_kinds: bool = True,
-    ) -> Pairs:
+    def pairs(self, X: Floats, strategy: Any, random: Any, *, both_kinds: bool = True) -> Pairs:
         """Return the pairs of positive weight."""
         return _pairs_of_both_kinds(self.given) if both_kinds else _weighted_pairs(self.given)
 

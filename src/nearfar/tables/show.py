@@ -235,8 +235,8 @@ def _part(
         "rank": int(np.count_nonzero(values > len(values) * np.finfo(float).eps * values[0])),
         "eigenvalues": values.tolist(),
     }
-    if metric.kernel_map is not None:
-        document["kernel"] = str(getattr(metric.kernel_map, "kernel", metric.kernel_map.kind))
+    if metric.feature_map is not None:
+        document["kernel"] = str(getattr(metric.feature_map, "kernel", metric.feature_map.kind))
         if importance is None:
             return document
     if metric.is_zero:

@@ -32,7 +32,7 @@ def test_units_do_not_matter():
 def test_iterations_grow_trees():
     forest = ForestMetric(n_trees=60).fit(X, Y)
     assert forest.n_iter_ == 3
-    assert len(forest.metric_.kernel_map.forest.roots) == 60
+    assert len(forest.metric_.feature_map.forest.roots) == 60
     assert forest.history_.stopped == "grown"
 
 
@@ -40,7 +40,7 @@ def test_of_many_rows_some_are_learned_from(monkeypatch):
     monkeypatch.setattr(forest_metric, "_MAX_ROWS", 60)
     monkeypatch.setattr(forest_metric, "_MAX_BASIS", 30)
     forest = ForestMetric(n_trees=10).fit(X, Y)
-    assert len(forest.metric_.kernel_map.basis) == 30
+    assert len(forest.metric_.feature_map.basis) == 30
     assert forest.transform(X).shape[1] <= 30
 
 
@@ -70,5 +70,5 @@ def test_more_components_let_trees_grow_further():
     forests = [
         ForestMetric(n_trees=20, n_components=k).fit(points, numbers) for k in (2, 256, 1000)
     ]
-    n_nodes = [len(each.metric_.kernel_map.forest.right) for each in forests]
+    n_nodes = [len(each.metric_.feature_map.forest.right) for each in forests]
     assert n_nodes[0] == n_nodes[1] < n_nodes[2] == 20 * 1999

@@ -326,7 +326,7 @@ class TestKernel:
         learner.fit(X, pairs)
         basis = MatchingPursuitBasis(variant="paper", n_components=15, **settings).fit(X)
         np.testing.assert_array_equal(learner.basis_, basis.indices_)
-        np.testing.assert_allclose(learner.metric_.kernel_map.transform(X), basis.transform(X))
+        np.testing.assert_allclose(learner.metric_.feature_map.transform(X), basis.transform(X))
 
     def test_kernels_that_are_not_psd(self):
         X, y = load_iris(return_X_y=True)

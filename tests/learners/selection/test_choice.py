@@ -195,8 +195,8 @@ def test_kernels_are_validated_too(isotropic):
     learner = MaxMarginMetric(kernel="rbf", n_basis=40, random_state=0, validation_fraction=0.2)
     learner.fit(points, y)
     assert learner.prior_share_ > 0.1
-    features = learner._learned_metric.kernel_map
-    assert learner.metric_.kernel_map is features
+    features = learner._learned_metric.feature_map
+    assert learner.metric_.feature_map is features
     pairs = RandomPairs(1000)(points, y, np.random.RandomState(0))
     distances = learner.metric_.pair_distances(points, pairs) ** 2
     best = max(np.mean((distances < b) == pairs.similar) for b in np.quantile(distances, Q))

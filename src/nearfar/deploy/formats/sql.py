@@ -184,13 +184,6 @@ class SqlSearch:
         )
 
 
-def sql_search(
-    linear_map: LinearMap, column: str, dialect: str, *, cosine: bool, cutoff: float | None = None
-) -> SqlSearch:
-    """Return a search in SQL; `RetrievalAdapter.to_sql` is the public way to call it."""
-    return SqlSearch(sql_map(linear_map, column, dialect), cosine, cutoff)
-
-
 def sql_map(linear_map: LinearMap, column: str | Sequence[str] | None, dialect: str) -> SqlMap:
     """Return a map in SQL; `Metric.to_sql` is the public way to call it."""
     if dialect not in DIALECTS:

@@ -192,6 +192,6 @@ class ForestProblem(Problem):
         return Metric(
             np.eye(leaves.n_components),
             builder.feature_names,
-            kernel_map=moved(leaves, builder.center, builder.scale),
+            feature_map=moved(leaves, builder.center, builder.scale),
             unit_rows=builder.unit_rows,
         )

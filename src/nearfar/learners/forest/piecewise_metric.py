@@ -79,5 +79,5 @@ class PiecewiseMetric(MetricLearner):
         scaler = Scaler(ramps.mean(axis=0), np.ones(ramps.shape[1]))
         problem = inner._build_problem(replace(data, Z=scaler.transform(ramps), scaler=scaler))
         problem.features = ramps
-        problem.kernel_map = moved(pieces, data.scaler.center, data.scaler.scale)
+        problem.feature_map = moved(pieces, data.scaler.center, data.scaler.scale)
         return problem

@@ -262,7 +262,7 @@ class MaxMarginMetric(ConstraintLearner):
         if basis is not None:
             scaler = data.scaler
             problem.features, problem.basis = features, basis.indices
-            problem.kernel_map = replace(basis.map, center=scaler.center, scale=scaler.scale)
+            problem.feature_map = replace(basis.map, center=scaler.center, scale=scaler.scale)
         if data.warm is not None:
             problem.resume(data.warm, data)
         return problem
@@ -300,7 +300,7 @@ class MaxMarginProblem(Problem):
             if self.planes and self.solver == "auto":
                 self.solver = "planes"
             return
-        basis, earlier = self.kernel_map, warm.metric.kernel_map
+        basis, earlier = self.feature_map, warm.metric.feature_map
         if basis is None:
             L = factor_on_scaled_points(warm.metric, data.scaler, "metric to continue from")
         elif (
@@ -348,7 +348,7 @@ class MaxMarginProblem(Problem):
 
     def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, object]:
         """The best threshold for the shrunk metric."""
-        if self.kernel_map is None:
+        if self.feature_map is None:
             L = factor_on_scaled_points(metric, data.scaler, "metric")
         else:
             L = metric.L

@@ -152,7 +152,7 @@ class Blend:
         linear = builder.build(self.factor)
         terms = [] if self.bent and linear.is_zero else [linear]
         for each in self.bent:
-            there = moved(each.kernel_map, builder.center, builder.scale)
+            there = moved(each.feature_map, builder.center, builder.scale)
             terms.append(
                 Metric(each.L, linear.feature_names, None, there, unit_rows=builder.unit_rows)
             )
@@ -308,7 +308,7 @@ class AutoProblem(Problem):
             if metric.is_linear:
                 factors.append(L)
             else:
-                bent.append(Metric(L, kernel_map=metric.kernel_map))
+                bent.append(Metric(L, feature_map=metric.feature_map))
         return Blend(np.vstack(factors), bent)
 
     def _try(

@@ -138,7 +138,7 @@ class Shrinkage:
             points = part.rows_of(self.X) / self.scale
             L = by_spread(L, np.cov(points, rowvar=False))[1][: self.n_components]
         L = L / self.scale
-        return Metric(L, part.feature_names, kernel_map=part.kernel_map, unit_rows=part.unit_rows)
+        return Metric(L, part.feature_names, feature_map=part.feature_map, unit_rows=part.unit_rows)
 
 
 class Stage(NamedTuple):
