@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 from nearfar import Metric
-from nearfar.frames.features import ColumnRules
-from nearfar.frames.reading import read_rows
+from nearfar.frames.reading import read_table
 
 N = 60
 FAST = ["--label", "grade", "--method", "lda", "--no-comparison"]
@@ -107,20 +106,20 @@ class TestCodes:
 
     def test_are_categories(self, folder):
         self.table().write_csv("zip.csv")
-        rows = read_rows("zip.csv", label="y")
+        rows = read_table("zip.csv", label="y")
         assert rows.feature_names == ("x", "zip=00501", "zip=02139", "zip=90210")
         self.table().write_csv("zip.csv.gz", compression="gzip")
-        assert read_rows("zip.csv.gz", label="y").feature_names == rows.feature_names
+        assert read_table("zip.csv.gz", label="y").feature_names == rows.feature_names
 
     def test_unless_they_are_asked_for_as_numbers(self, folder):
         self.table().write_csv("zip.csv")
-        rows = read_rows("zip.csv", label="y", rules=ColumnRules(numeric=["zip"]))
+        rows = read_table("zip.csv", label="y", numeric=["zip"])
         assert rows.columns is None
         assert rows.X[:3, 1].tolist() == [501, 2139, 90210]
 
     def test_typed_columns_have_none(self, folder):
         self.table().with_columns(pl.col("zip").cast(pl.Int64)).write_parquet("zip.parquet")
-        assert read_rows("zip.parquet", label="y").columns is None
+        assert read_table("zip.parquet", label="y").columns is None
 
 
 class TestRowsWithoutLabel:
@@ -176,7 +175,7 @@ class TestRowsWithoutLabel:
 
     def test_words_that_are_classes(self, folder):
         Path("t.csv").write_text("x,y\n1,none\n2,-\n3,+\n4,nd\n")
-        rows = read_rows("t.csv", label="y", skip_unlabelled=True)
+        rows = read_table("t.csv", label="y")
         assert rows.y.tolist() == ["none", "-", "+", "nd"]
 
     def test_pairs_need_all_labels(self, gaps, fail):
@@ -200,13 +199,13 @@ class TestRowsWithoutLabel:
 
     def test_footers_do_not_count(self, folder, run):
         Path("t.csv").write_text("x,y\n" + "1,a\n2.5,b\n7,a\n" * 9 + "Total: 3 rows,\n")
-        rows = read_rows("t.csv", label="y", skip_unlabelled=True)
+        rows = read_table("t.csv", label="y")
         assert rows.X.tolist() == [[1], [2.5], [7]] * 9
 
     def test_typed_and_numeric_labels(self, folder):
         y = [0.5, None, float("nan"), 2.5]
         pl.DataFrame({"x": [1.0, 2, 3, 5], "y": y}).write_parquet("t.parquet")
-        rows = read_rows("t.parquet", label="y", numeric=True, skip_unlabelled=True)
+        rows = read_table("t.parquet", label="y", numbers=True)
         assert rows.y.tolist() == [0.5, 2.5]
         assert rows.X.tolist() == [[1], [5]]
 

@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 from nearfar import Metric
-from nearfar.frames.features import ColumnRules
-from nearfar.frames.reading import read_rows
+from nearfar.frames.reading import read_table
 from nearfar.runtime.messages import collecting_notes
 
 from .customers import customers
@@ -51,7 +50,7 @@ def test_every_format_gives_the_same_metric(table, run, source):
     assert "read 4 columns as 12 features; left out customer_id (looks like ids), comment" in note
     run("learn", "c.csv", *FAST, "--out", "c.safetensors")
     assert Path("m.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
-    rows = read_rows(
+    rows = read_table(
         source, label="segment", ids="customer_id", metric=Metric.load("m.safetensors")
     )
     np.testing.assert_array_equal(rows.X, Metric.load("c.safetensors").columns.apply(table))
@@ -150,42 +149,41 @@ def test_checkpoints_have_the_columns(table, run, monkeypatch):
 class TestRules:
     def test_names_are_separated_by_commas_or_repeated(self, table):
         for drop in (["city,joined"], ["city", "joined"], ["city, joined"]):
-            rows = read_rows("c.csv", label="segment", rules=ColumnRules(drop))
+            rows = read_table("c.csv", label="segment", drop=drop)
             assert rows.columns.names == ("age", "is_active")
 
     def test_a_name_with_a_comma(self, folder):
         pl.DataFrame({"a,b": [1.5, 2, 3], "a": [1, 1, 2], "y": [0, 1, 0]}).write_csv("x.csv")
-        assert read_rows("x.csv", label="y", drop=["a,b"]).feature_names == ("a",)
+        assert read_table("x.csv", label="y", drop=["a,b"]).feature_names == ("a",)
 
     def test_numbers_and_categories(self, table):
-        rules = ColumnRules(None, None, ["age"])
-        kinds = read_rows("c.csv", label="segment", rules=rules).columns.kinds_
+        kinds = read_table("c.csv", label="segment", categorical=["age"]).columns.kinds_
         assert [kind.kind for kind in kinds] == ["category", "category", "boolean", "date"]
         pl.DataFrame({"id": range(12), "x": [1.0, 2.0] * 6, "y": [0, 1] * 6}).write_csv("ids.csv")
-        assert read_rows("ids.csv", label="y").feature_names == ("x",)
-        kept = read_rows("ids.csv", label="y", rules=ColumnRules(None, ["id"]))
+        assert read_table("ids.csv", label="y").feature_names == ("x",)
+        kept = read_table("ids.csv", label="y", numeric=["id"])
         assert kept.feature_names == ("id", "x")
         assert kept.columns is None
-        rows = read_rows("ids.csv", label="y", rules=ColumnRules(None, None, ["x"]))
+        rows = read_table("ids.csv", label="y", categorical=["x"])
         assert rows.feature_names == ("x=1", "x=2")
 
     def test_columns_with_one_value_are_left_out(self, folder):
         plain = {"x": [1.0, 2.5] * 6, "version": [3] * 12, "Sample No": range(7, 19)}
         pl.DataFrame(plain | {"y": [0, 1] * 6}).write_csv("x.csv")
         with collecting_notes() as notes:
-            assert read_rows("x.csv", label="y").feature_names == ("x",)
+            assert read_table("x.csv", label="y").feature_names == ("x",)
         assert [note.text for note in notes] == [
             "Left out column Sample No (looks like ids) and column version (one value). To "
             "keep, use numeric=['version', 'Sample No']."
         ]
-        kept = read_rows("x.csv", label="y", rules=ColumnRules(None, ["version"]))
+        kept = read_table("x.csv", label="y", numeric=["version"])
         assert kept.feature_names == ("x", "version")
 
     def test_many_columns_with_one_value(self, folder):
         plain = {"x": [1.0, 2.5] * 6} | {f"pixel{n}": [0] * 12 for n in range(9)}
         pl.DataFrame(plain | {"y": [0, 1] * 6}).write_csv("x.csv")
         with collecting_notes() as notes:
-            assert read_rows("x.csv", label="y").feature_names == ("x",)
+            assert read_table("x.csv", label="y").feature_names == ("x",)
         assert notes[0].text.endswith("To keep, name them with numeric.")
 
     def test_missing_values_are_refused_if_asked(self, table, fail):
@@ -206,7 +204,7 @@ class TestRules:
 
     def test_imputation_of_numbers_only(self, folder):
         Path("x.csv").write_text("x,y\n1,a\nNA,b\n4,a\n")
-        rows = read_rows("x.csv", label="y")
+        rows = read_table("x.csv", label="y")
         assert rows.X.tolist() == [[1, 0], [2.5, 1], [4, 0]]
 
 

@@ -16,7 +16,7 @@ from nearfar import (
     PiecewiseMetric,
     RetrievalAdapter,
 )
-from nearfar.frames.reading import read_rows
+from nearfar.frames.reading import read_table
 from nearfar.metrics.explanations import column_shares, feature_importances
 from nearfar.metrics.training_facts import save_learned
 from search.problems import topic_search
@@ -72,7 +72,7 @@ def dated(run):
 
 def test_columns_are_ordered_as_in_a_report(dated, document, run):
     found = document("show", "staff.safetensors")["metrics"][0]
-    X = read_rows("staff.csv", metric=dated).X
+    X = read_table("staff.csv", metric=dated).X
     names, shares = column_shares(feature_importances(dated, X), dated.columns.sources)
     order = np.argsort(-np.abs(shares))
     assert list(found["columns"]) == [names[j] for j in order]

@@ -13,7 +13,7 @@ import pytest
 from nearfar.frames import TableError
 from nearfar.frames import excel as excel_format
 from nearfar.frames.excel import read_excel
-from nearfar.frames.reading import read_rows
+from nearfar.frames.reading import read_table
 from table_files import SHEET, excel_parts, zipped
 
 SHEET_PART = "xl/worksheets/sheet1.xml"
@@ -58,7 +58,7 @@ def test_rows(folder, iris, written):
         [["a", "b", "c", "d", "species"]]
         + [[*x, names[c]] for x, c in zip(X.tolist(), y, strict=True)]
     )
-    rows = read_rows("x.xlsx", label="species")
+    rows = read_table("x.xlsx", label="species")
     np.testing.assert_array_equal(rows.X, X)
     assert rows.labels.tolist() == [names[c] for c in y]
 
@@ -116,7 +116,7 @@ def test_hostile_sheets(written, fault):
     tracemalloc.start()
     try:
         with pytest.raises(TableError, match=r"^x.xlsx .{9,500}$"):
-            read_rows("x.xlsx", label="label")
+            read_table("x.xlsx", label="label")
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -147,5 +147,5 @@ def test_linear_in_columns(written, monkeypatch):
     names = [f"{a}{b}" for a in "ABCDEFGHIJ" for b in "ABCDEFGHIJ"]
     row = "".join(f'<c r="{name}1"><v>{n}</v></c>' for n, name in enumerate(names))
     written(f"<row>{row}</row><row>{row}</row>")
-    read_rows("x.xlsx", label="7")
+    read_table("x.xlsx", label="7")
     assert len(visited) == 2 * len(names)

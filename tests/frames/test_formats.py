@@ -15,7 +15,7 @@ import pytest
 from pyarrow.feather import write_feather
 
 from nearfar.frames.formats import read_frame
-from nearfar.frames.reading import read_rows
+from nearfar.frames.reading import read_table
 from nearfar.frames.table import TableError
 from table_files import NAMES
 
@@ -31,21 +31,21 @@ from table_files import NAMES
 )
 def test_separators_are_found(folder, text, expected):
     Path("x.csv").write_text(text)
-    rows = read_rows("x.csv", label="y")
+    rows = read_table("x.csv", label="y")
     assert rows.X.tolist() == expected
     assert rows.feature_names == ("a", "b")
 
 
 def test_decimal_commas_beside_text(folder):
     Path("x.csv").write_text("a;city;y\n1,5;Bonn;p\n2;Ulm;q\n;Bonn;p\n3,5;Ulm;q\n")
-    rows = read_rows("x.csv", label="y")
+    rows = read_table("x.csv", label="y")
     assert rows.X[:, 0].tolist() == [1.5, 2, 2, 3.5]
     assert rows.feature_names == ("a", "a=(missing)", "city=Bonn", "city=Ulm")
 
 
 def test_json_lines(folder, iris):
     pl.read_csv("iris.csv").write_ndjson("iris.ndjson")
-    rows = read_rows("iris.ndjson", label="species", drop=["name"])
+    rows = read_table("iris.ndjson", label="species", drop=["name"])
     np.testing.assert_array_equal(rows.X, iris[0])
     assert rows.feature_names == tuple(NAMES)
 
@@ -55,8 +55,8 @@ def test_json_lines(folder, iris):
 def test_arrow_files(folder, iris, run, ending, compression):
     flowers = pl.read_csv("iris.csv").with_columns(pl.col("species").cast(pl.Categorical))
     write_feather(flowers.to_arrow(), f"iris{ending}", compression=compression, chunksize=40)
-    rows = read_rows(f"iris{ending}", label="species", drop=["name"])
-    expected = read_rows("iris.csv", label="species", drop=["name"])
+    rows = read_table(f"iris{ending}", label="species", drop=["name"])
+    expected = read_table("iris.csv", label="species", drop=["name"])
     np.testing.assert_array_equal(rows.X, expected.X)
     np.testing.assert_array_equal(rows.y, expected.y)
     assert rows.feature_names == tuple(NAMES)
@@ -87,7 +87,7 @@ def test_damaged_arrow_files(folder, damage):
     assert broken[damage] != content
     Path("bad.feather").write_bytes(broken[damage])
     with pytest.raises(TableError, match=r"bad.feather cannot be read: [^\n]+$"):
-        read_rows("bad.feather", label="species", ids="name")
+        read_table("bad.feather", label="species", ids="name")
 
 
 class TestDamagedParquet:
@@ -110,13 +110,13 @@ class TestDamagedParquet:
         field = pa.field("a", pa.float64(), metadata={b"\xff": b"\xff"})
         schema = table.schema.set(0, field).with_metadata({b"\xff": b"\xff"})
         pq.write_table(table.cast(schema), "odd.parquet")
-        assert len(read_rows("odd.parquet", label="species")) == 150
+        assert len(read_table("odd.parquet", label="species")) == 150
 
     def test_cut_short(self, folder):
         content = Path("iris.parquet").read_bytes()
         Path("cut.parquet").write_bytes(content[:400] + bytes(100) + content[500:])
         with pytest.raises(TableError, match=r"cut.parquet cannot be read: [^\n]+$"):
-            read_rows("cut.parquet", label="species")
+            read_table("cut.parquet", label="species")
 
     def test_a_panic_is_one_line(self, folder, fail, monkeypatch):
         def panic(*args, **kwargs):
@@ -165,7 +165,7 @@ def test_a_damaged_header_of_an_array(folder):
     content[8] = 1
     Path("bad.npy").write_bytes(content)
     with pytest.raises(TableError, match=r"bad\.npy cannot be read"):
-        read_rows("bad.npy")
+        read_table("bad.npy")
 
 
 def test_decimals_of_256_bits_are_numbers(folder):

@@ -21,7 +21,7 @@ from nearfar.columns import Columns
 from nearfar.frames import csv as csv_format
 from nearfar.frames import table as packed_files
 from nearfar.frames.reader import ColumnChoice
-from nearfar.frames.reading import read_rows
+from nearfar.frames.reading import read_table
 from nearfar.frames.table import TableError
 
 TEXT = "a,b,label\n1,2,p\n3,5,q\n"
@@ -49,7 +49,7 @@ class TestLongCells:
         Path("x.csv").write_text("\n".join(["a,b,label", *rows]))
 
     def test_memory(self, table):
-        rows, peak = peak_of(lambda: read_rows("x.csv", label="label"))
+        rows, peak = peak_of(lambda: read_table("x.csv", label="label"))
         assert rows.X.shape[0] == 200
         assert peak < 20 * self.n
 
@@ -72,7 +72,7 @@ class TestLongCells:
     def test_errors_of_rows(self, folder):
         Path("x.csv").write_text(f"a,b,label\n1,{'9' * self.n}x,p\n1,2,3,4\n")
         with pytest.raises(TableError) as caught:
-            read_rows("x.csv", label="label")
+            read_table("x.csv", label="label")
         assert len(str(caught.value)) < 300
 
 
@@ -91,7 +91,7 @@ def test_labels_alone(folder, fail):
 
 def test_labels_of_many_digits_are_names(folder):
     Path("x.csv").write_text(f"a,label\n0,{'9' * 40}\n1,{'1' * 40}\n2,{'9' * 40}\n")
-    assert len(np.unique(read_rows("x.csv", label="label").labels)) == 2
+    assert len(np.unique(read_table("x.csv", label="label").labels)) == 2
 
 
 def test_signalling_nans(folder):
@@ -100,7 +100,7 @@ def test_signalling_nans(folder):
     values.view(np.uint64)[3] = 0x7FF0000000000001
     table = pa.table({"a": values, "b": np.arange(20.0) * 0.7, "label": np.arange(20) % 2})
     pq.write_table(table, "x.parquet")
-    assert read_rows("x.parquet", label="label").feature_names == ("a", "a=(missing)", "b")
+    assert read_table("x.parquet", label="label").feature_names == ("a", "a=(missing)", "b")
 
 
 def test_classes_of_equal_rows(folder, run):
@@ -175,7 +175,7 @@ def test_line_ends_of_old_macs(folder, fail, text):
 
 def test_line_ends_in_names(folder):
     Path("x.csv").write_bytes(b'"a\rb","c\r\nd",label\r\n1,2,p\r\n3,4,q\r\n')
-    assert read_rows("x.csv", label="label").feature_names == ("a\rb", "c\r\nd")
+    assert read_table("x.csv", label="label").feature_names == ("a\rb", "c\r\nd")
 
 
 class TestBombs:
@@ -188,7 +188,7 @@ class TestBombs:
 
     def refused(self, name, **options):
         with pytest.raises(TableError, match=f"{name} has .* or more in less than 1 MB"):
-            read_rows(name, **options)
+            read_table(name, **options)
 
     def test_npz(self, folder):
         np.savez_compressed("x.npz", X=np.zeros((1 << 18, 8)), y=np.arange(1 << 18))
@@ -207,7 +207,7 @@ class TestBombs:
         content = Path("x.npz").read_bytes()
         Path("x.npz").write_bytes(content.replace(size.to_bytes(4, "little"), b"\xff\0\0\0"))
         with pytest.raises(TableError, match=r"x.npz cannot be read"):
-            read_rows("x.npz")
+            read_table("x.npz")
 
     @pytest.mark.parametrize("command", ["learn", "transform"])
     def test_gzip(self, folder, fail, command):
@@ -230,7 +230,7 @@ class TestBombs:
         X = np.zeros((1 << 15, 8))
         X[::100] = np.random.default_rng(0).standard_normal((len(X[::100]), 8))
         np.savez_compressed("x.npz", X=X)
-        np.testing.assert_array_equal(read_rows("x.npz").X, X)
+        np.testing.assert_array_equal(read_table("x.npz").X, X)
 
 
 class _CountedName(str):
@@ -277,7 +277,7 @@ class TestWideTables:
             count = itertools.count()
             sys.setprofile(lambda *_, count=count: next(count))
             try:
-                read_rows("x.csv", label="label")
+                read_table("x.csv", label="label")
             finally:
                 sys.setprofile(None)
             calls.append(next(count))

@@ -8,18 +8,18 @@ import pytest
 
 from nearfar.frames.formats import read_frame
 from nearfar.frames.judgements import read_pairs, read_queries, read_triplets
-from nearfar.frames.reading import read_rows
+from nearfar.frames.reading import read_table
 from nearfar.frames.table import TableError
 
 
 @pytest.fixture
 def rows(folder):
-    return read_rows("iris.csv", drop=["species"], ids="name")
+    return read_table("iris.csv", drop=["species"], ids="name")
 
 
 @pytest.fixture
 def numbered(folder):
-    return read_rows("rows.npy")
+    return read_table("rows.npy")
 
 
 def test_rows_by_number_and_by_name(rows, numbered):
@@ -94,7 +94,7 @@ def test_names_that_no_row_has(rows):
 
 def test_names_that_two_rows_have(folder):
     with pytest.raises(TableError, match="not unique"):
-        read_rows("iris.csv", drop=["name"], ids="species")
+        read_table("iris.csv", drop=["name"], ids="species")
 
 
 def test_pairs_that_verify_has_written(numbered, tmp_path):

@@ -13,10 +13,9 @@ import pytest
 
 from nearfar import Metric, Triplets, learn
 from nearfar.frames import TableError, read_table
-from nearfar.frames.features import ColumnRules
 from nearfar.frames.formats import column_names, open_table
 from nearfar.frames.reader import ColumnChoice
-from nearfar.frames.reading import read_rows
+from nearfar.frames.reading import read_table
 from nearfar.runtime.messages import options_of_command_line
 from table_files import NAMES
 
@@ -36,7 +35,7 @@ TABLE = {"label": "species", "drop": ["name"]}
 )
 def test_all_sources_give_the_same(folder, iris, source, options):
     X, y = iris
-    rows = read_rows(source, labelled=True, **options)
+    rows = read_table(source, required=True, **options)
     np.testing.assert_array_equal(rows.X, X)
     np.testing.assert_array_equal(np.unique(rows.labels, return_inverse=True)[1], y)
     if options == TABLE:
@@ -44,7 +43,7 @@ def test_all_sources_give_the_same(folder, iris, source, options):
 
 
 def test_names_and_texts(folder):
-    rows = read_rows("iris.csv", ids="name", text="species")
+    rows = read_table("iris.csv", ids="name", show="species")
     assert rows.row_name(3) == "flower 3"
     assert rows.texts[149] == "virginica"
     assert rows.y is None
@@ -86,7 +85,7 @@ def test_pictures_of_rows(tmp_path):
 
 
 def test_another_array_has_the_labels(folder, iris):
-    np.testing.assert_array_equal(read_rows("both.npz", label="other").labels, iris[1] % 2)
+    np.testing.assert_array_equal(read_table("both.npz", label="other").labels, iris[1] % 2)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +101,14 @@ def test_classes_as_they_are_written(folder, written, classes):
     Path("in.csv").write_text(
         "a,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(written))
     )
-    assert np.unique(read_rows("in.csv", label="y").labels).tolist() == classes
+    assert np.unique(read_table("in.csv", label="y").labels).tolist() == classes
 
 
 def test_float32_stays(folder, iris):
     np.save("single.npy", iris[0].astype(np.float32))
     pl.DataFrame(iris[0].astype(np.float32)).write_parquet("single.parquet")
-    assert read_rows("single.npy").X.dtype == np.float32
-    assert read_rows("single.parquet").X.dtype == np.float32
+    assert read_table("single.npy").X.dtype == np.float32
+    assert read_table("single.parquet").X.dtype == np.float32
 
 
 FILES = {
@@ -152,7 +151,7 @@ ERRORS = {
     "infinite": ("inf.parquet", {"label": "y"}, "Column z: 'inf' in row 1 .* not a finite number"),
     "a cell": (
         "cell.csv",
-        {"label": "y", "rules": ColumnRules(numeric=["x"])},
+        {"label": "y", "numeric": ["x"]},
         "Column x: 'x7' in row 30 .* is not a number",
     ),
     "lists": ("lists.jsonl", {"label": "y"}, "Column v: 'a list of 1' in row 1 .*a list of 2"),
@@ -196,7 +195,7 @@ def test_errors(folder, kind):
     pl.DataFrame(infinite).write_parquet("inf.parquet")
     source, options, message = ERRORS[kind]
     with pytest.raises(TableError, match=message) as caught:
-        _ = read_rows(source, labelled=True, **options).labels
+        _ = read_table(source, required=True, **options).labels
     assert "\n" not in str(caught.value)
 
 
@@ -256,8 +255,8 @@ class TestSourcesOfReadTable:
 
     def test_arrays(self, iris):
         X, y = iris
-        table = read_table(X, label=y, name="flowers")
-        assert repr(table) == "<Table flowers: 150 rows x 4 features, 3 classes>"
+        table = read_table(X, label=y)
+        assert repr(table) == "<Table array: 150 rows x 4 features, 3 classes>"
         np.testing.assert_array_equal(table.supervision, y)
         with pytest.raises(TableError, match="no named columns"):
             read_table(X, drop=["a"])
@@ -308,7 +307,7 @@ def test_options_are_named_as_the_caller_writes_them(folder):
 
 def test_a_frame_is_learned_from_saved_and_reported(tmp_path):
     frame = pl.DataFrame(MESSY).to_pandas()
-    table = read_table(frame, label="kind", name="messy")
+    table = read_table(frame, label="kind")
     learned = learn(table, methods="lda", cv=2, classifiers=False)
     learned.save(tmp_path / "messy.safetensors")
     learned.report(tmp_path / "messy.html")
@@ -397,10 +396,10 @@ def test_parquet_takes_little_more_memory_than_its_rows(tmp_path: Path, kind: st
     X = np.random.default_rng(0).standard_normal((80_000, 128), dtype=np.float32)
     path = tmp_path / "rows.parquet"
     _vector_file(path, X, kind)
-    read_rows(path, label="label")  # imports take memory, too
+    read_table(path, label="label")  # imports take memory, too
     tracemalloc.start()
     try:
-        table = read_rows(path, label="label")
+        table = read_table(path, label="label")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

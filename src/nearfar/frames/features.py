@@ -7,9 +7,8 @@ one line, and columns that leak the label are named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -19,7 +18,7 @@ from nearfar.columns.columns import ColumnExample, column_examples
 from nearfar.columns.guess import CONSTANT, IDS, MANY, Number, named_like_id, numbers_like_ids
 from nearfar.columns.leakage import leaking_columns, leaking_numbers
 from nearfar.columns.words import Category
-from nearfar.frames.formats import FORMATS, column_names, kind_of, open_table
+from nearfar.frames.formats import FORMATS, column_names, kind_of, open_table, stem_of
 from nearfar.frames.judgements import rows_with_label
 from nearfar.frames.reader import (
     ColumnChoice,
@@ -29,118 +28,80 @@ from nearfar.frames.reader import (
     named_columns,
     require_columns,
 )
-from nearfar.frames.table import Frame, NotNumbersError, TableError
+from nearfar.frames.table import Frame, NotNumbersError, Table, TableError
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.messages import counted, note, option
-from nearfar.typing import Array, Floats, Ints
+from nearfar.typing import Array
 
 # A note that says how to keep columns names no more of them, so that it stays one line.
 _MOST_TO_KEEP = 8
 _FLOATS = (pl.Float32, pl.Float64)
 
 
-@dataclass(frozen=True)
-class ColumnRules:
-    """What the user says about columns.
-
-    Attributes
-    ----------
-    drop, numeric, categorical, text: Columns to leave out, and columns that are numbers,
-        categories or free text; several names may be in one text, separated by commas.
-    impute: Whether missing values are filled in; otherwise they are errors.
-    """
-
-    drop: Sequence[str] | None = None
-    numeric: Sequence[str] | None = None
-    categorical: Sequence[str] | None = None
-    impute: bool = True
-    text: Sequence[str] | None = None
-
-    @property
-    def given(self) -> bool:
-        """Whether any column is named."""
-        return bool(self.drop or self.numeric or self.categorical or self.text)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Features of a table.
-
-    Attributes
-    ----------
-    others: The other columns that were asked for.
-    columns: The recipe; None if the features are columns of numbers.
-    places: shape (n_rows,). Number of each row in the file, if some were left out.
-    cells: What the recipe was learned from, if it was.
-    """
-
-    X: Floats
-    others: pl.DataFrame
-    feature_names: tuple[str, ...]
-    columns: Columns | None = None
-    places: Ints | None = None
-    cells: pl.DataFrame | None = None
-
-
-def prepare(
+def read_features(
     path: Source,
     others: tuple[str, ...],
-    rules: ColumnRules,
-    metric: Metric | None = None,
+    kinds: Mapping[str, Sequence[str] | None],
     *,
-    label: str | None = None,
-    shown: str | None = None,
-) -> Prepared:
-    """Read the features of a table.
+    drop: Sequence[str] | None,
+    metric: Metric | None,
+    label: str | None,
+    shown: str | None,
+    impute: bool,
+) -> tuple[Table, pl.DataFrame]:
+    """Read the features of a table, and other columns of the same rows as they are.
 
     Parameters
     ----------
     others: Columns that are not features.
+    kinds: Columns that are "numeric", "categorical" or "text", as the user names them.
     metric: The metric whose features are wanted. Without one, the recipe is learned from
         the table.
     label: The column of labels, if rows without a label are to be left out.
-    shown: The one of `others` that may be a feature, too, if the rules say so.
+    shown: The one of `others` that may be a feature, too, if the user says so.
+    impute: Whether missing values are filled in; otherwise they are errors.
     """
     names = column_names(path)
-    drop = named_columns(rules.drop, names)
+    left_out = named_columns(drop, names)
     if metric is not None:
-        return _read(path, ColumnChoice(others, drop, metric), label)
-    kinds = {
-        "numeric": named_columns(rules.numeric, names),
-        "categorical": named_columns(rules.categorical, names),
-        "text": named_columns(rules.text, names),
-    }
-    features = [name for columns in kinds.values() for name in columns]
+        return _read(path, ColumnChoice(others, left_out, metric), label)
+    asked = {kind: named_columns(columns, names) for kind, columns in kinds.items()}
+    features = [name for columns in asked.values() for name in columns]
     require_columns(path, names, features)
-    clash = next((name for name in features if name in {*others, *drop} - {shown}), None)
+    clash = next((name for name in features if name in {*others, *left_out} - {shown}), None)
     if clash is not None:
         raise TableError(f"Column {clash!r} is not a feature; name it in one option only.")
     if isinstance(path, Frame):
-        taken = {*features, *others, *drop}
-        kinds["categorical"] += tuple(name for name in path.declared if name not in taken)
-    if not (kinds["categorical"] or kinds["text"]):
+        taken = {*features, *others, *left_out}
+        asked["categorical"] += tuple(name for name in path.declared if name not in taken)
+    if not (asked["categorical"] or asked["text"]):
         try:
-            numbers = _read(path, ColumnChoice(others, drop))
+            numbers, cells = _read(path, ColumnChoice(others, left_out))
         except NotNumbersError:
             pass
         else:
             may_be_codes = [
                 name
-                for name, column in zip(numbers.feature_names, numbers.X.T, strict=True)
-                if name not in kinds["numeric"] and not (column % 1).any()
+                for name, column in zip(numbers.feature_names or (), numbers.X.T, strict=True)
+                if name not in asked["numeric"] and not (column % 1).any()
             ]
-            if not has_padded_numbers(path, may_be_codes):
-                return without_ids(_with_labels(path, numbers, label), kinds["numeric"])
-    rest = {*others, *drop}.difference(features)
-    features = [name for name in names if name not in rest]
-    return _fitted(path, features, others, label, kinds, rules.impute)
+            if not _has_padded_numbers(path, may_be_codes):
+                numbers, cells = _with_labels(path, numbers, cells, label)
+                return _without_ids(numbers, asked["numeric"]), cells
+    rest = {*others, *left_out}.difference(features)
+    columns = Columns(**asked, impute=impute)
+    return _fitted(path, [name for name in names if name not in rest], others, label, columns)
 
 
-def _read(path: Source, choice: ColumnChoice, label: str | None = None) -> Prepared:
-    with open_table(path, choice) as table:
-        batch = table.read()
-        prepared = Prepared(batch.X, batch.others, table.features, choice.columns)
-    return _with_labels(path, prepared, label)
+def _read(
+    path: Source, choice: ColumnChoice, label: str | None = None
+) -> tuple[Table, pl.DataFrame]:
+    with open_table(path, choice) as reader:
+        batch = reader.read()
+    if not reader.features:
+        raise TableError(f"{path} has no columns left for features.")
+    table = Table(stem_of(path), batch.X, feature_names=reader.features, columns=choice.columns)
+    return _with_labels(path, table, batch.others, label)
 
 
 def _unchanged(path: Source, names: Sequence[str]) -> ColumnChoice:
@@ -150,19 +111,17 @@ def _unchanged(path: Source, names: Sequence[str]) -> ColumnChoice:
     return ColumnChoice(tuple(names), rest)
 
 
-def _with_labels(path: Source, prepared: Prepared, label: str | None) -> Prepared:
+def _with_labels(
+    path: Source, table: Table, cells: pl.DataFrame, label: str | None
+) -> tuple[Table, pl.DataFrame]:
     """Leave out rows without a label."""
-    if label is None:
-        return prepared
-    labelled = rows_with_label(path, prepared.others[label])
-    if labelled.all():
-        return prepared
-    places = np.flatnonzero(labelled.to_numpy())
-    others = prepared.others.filter(labelled)
-    return replace(prepared, X=prepared.X[places], others=others, places=places)
+    labelled = None if label is None else rows_with_label(path, cells[label])
+    if labelled is None or labelled.all():
+        return table, cells
+    return table.take(np.flatnonzero(labelled.to_numpy())), cells.filter(labelled)
 
 
-def has_padded_numbers(path: Source, names: Sequence[str]) -> bool:
+def _has_padded_numbers(path: Source, names: Sequence[str]) -> bool:
     """Tell whether a column of text has zero-padded numbers, which may be codes."""
     with open_table(path, _unchanged(path, names)) as table:
         if not names or any(kind != pl.String for kind in table.others.dtypes()):
@@ -171,11 +130,10 @@ def has_padded_numbers(path: Source, names: Sequence[str]) -> bool:
         return any(batch.others.select(padded).to_numpy().any() for batch in table.batches())
 
 
-def without_ids(prepared: Prepared, numeric: Sequence[str]) -> Prepared:
+def _without_ids(table: Table, numeric: Sequence[str]) -> Table:
     """Leave out columns of numbers that look like ids or have one value, unless they are named."""
-    names = prepared.feature_names
-    reasons = {}
-    for name, column in zip(names, prepared.X.T, strict=True):
+    names, reasons = table.feature_names or (), {}
+    for name, column in zip(names, table.X.T, strict=True):
         if name in numeric:
             continue
         if len(column) > 1 and (column == column[0]).all():
@@ -183,7 +141,7 @@ def without_ids(prepared: Prepared, numeric: Sequence[str]) -> Prepared:
         elif numbers_like_ids(name, column):
             reasons[name] = IDS
     if not reasons:
-        return prepared
+        return table
     groups = {why: [n for n in reasons if reasons[n] == why] for why in (IDS, CONSTANT)}
     what = " and ".join(f"{columns_named(g)} ({why})" for why, g in groups.items() if g)
     few = len(reasons) <= _MOST_TO_KEEP
@@ -192,8 +150,10 @@ def without_ids(prepared: Prepared, numeric: Sequence[str]) -> Prepared:
     )
     note(f"left out {what}. To keep, {keep}.")
     kept = [place for place, name in enumerate(names) if name not in reasons]
-    X = np.ascontiguousarray(prepared.X[:, kept])
-    return replace(prepared, X=X, feature_names=tuple(names[place] for place in kept))
+    if not kept:
+        raise TableError(f"{table.name} has no columns left for features.")
+    X = np.ascontiguousarray(table.X[:, kept])
+    return replace(table, X=X, feature_names=tuple(names[place] for place in kept))
 
 
 def _fitted(
@@ -201,30 +161,32 @@ def _fitted(
     features: Sequence[str],
     others: tuple[str, ...],
     label: str | None,
-    kinds: dict[str, Any],
-    impute: bool,
-) -> Prepared:
+    columns: Columns,
+) -> tuple[Table, pl.DataFrame]:
     """Learn what becomes of columns, and say so."""
-    everything = tuple(dict.fromkeys([*others, *features]))
-    vectors = [name for name in _vector_columns(path, everything) if name not in others]
+    everything, vectors = tuple(dict.fromkeys([*others, *features])), []
+    if FORMATS[kind_of(path)].has_lists:
+        with open_table(path, _unchanged(path, everything)) as reader:
+            types = {name: getattr(kind, "inner", None) for name, kind in reader.others.items()}
+        vectors = [n for n, kind in types.items() if kind in _FLOATS and n not in others]
     rest = [name for name in everything if name not in vectors]
-    with open_table(path, _unchanged(path, rest)) as table:
-        frame = table.read().others
-    places = None
+    with open_table(path, _unchanged(path, rest)) as reader:
+        frame = reader.read().others
+    places, labelled = None, None
     if label is not None:
         labelled = rows_with_label(path, frame[label])
-        if not labelled.all():
+        if labelled.all():
+            labelled = None
+        else:
             frame, places = frame.filter(labelled), np.flatnonzero(labelled.to_numpy())
-    has_label = None if places is None else labelled
-    frame = frame.with_columns(_read_vectors(path, name, has_label) for name in vectors)
+    frame = frame.with_columns(_read_vectors(path, name, labelled) for name in vectors)
     try:
-        columns = Columns(**kinds, impute=impute).fit(frame.select(features))
-        X = columns.apply(frame)
+        X = columns.fit(frame.select(features)).apply(frame)
     except ValueError as error:
         remedy = ""
         if str(error).startswith("Column "):
             remedy = f" Correct it, or leave columns out with {option('drop')}."
-            if not impute:
+            if not columns.impute:
                 remedy = (
                     f" Correct it, or leave out {option('impute none')} to fill in missing values."
                 )
@@ -253,17 +215,15 @@ def _fitted(
             f"the ids in {columns_named(repeated)} repeat. If rows with the same id belong "
             f"together, use {option('group', repeated[0])}."
         )
-    cells = frame.select(columns.names)
-    return Prepared(X, frame.select(others), columns.feature_names, columns, places, cells)
-
-
-def _vector_columns(path: Source, names: Sequence[str]) -> list[str]:
-    """Return the columns of lists of float32 or float64 in formats that have such columns."""
-    if not FORMATS[kind_of(path)].has_lists:
-        return []
-    with open_table(path, _unchanged(path, names)) as table:
-        types = table.others
-    return [name for name, kind in types.items() if getattr(kind, "inner", None) in _FLOATS]
+    table = Table(
+        stem_of(path),
+        X,
+        feature_names=columns.feature_names,
+        columns=columns,
+        places=places,
+        cells=frame.select(columns.names),
+    )
+    return table, frame.select(others)
 
 
 def _read_vectors(path: Source, name: str, labelled: pl.Series | None) -> pl.Series:
@@ -306,15 +266,15 @@ def read_examples(path: Source, columns: Columns | None) -> list[ColumnExample]:
     return [] if batch is None else column_examples(columns, batch.others)
 
 
-def warn_of_leakage(prepared: Prepared, labels: Array) -> tuple[str, ...]:
+def warn_of_leakage(table: Table, labels: Array) -> tuple[str, ...]:
     """Name columns that leak the label, and return them."""
-    columns = prepared.columns
-    sources = prepared.feature_names if columns is None else columns.sources
+    columns = table.columns
+    sources = (table.feature_names or ()) if columns is None else columns.sources
     if labels.dtype.kind == "f":
-        what, suspects = "number", leaking_numbers(prepared.X, labels, sources)
+        what, suspects = "number", leaking_numbers(table.X, labels, sources)
     else:
         classes = np.unique(labels, return_inverse=True)[1]
-        what, suspects = "class", leaking_columns(prepared.X, classes, sources)
+        what, suspects = "class", leaking_columns(table.X, classes, sources)
     if suspects:
         leaks, them = ("leaks", "it") if len(suspects) == 1 else ("leak", "them")
         note(

@@ -14,7 +14,7 @@ import polars as pl
 from nearfar.columns.cells import NO_LABEL_WORDS
 from nearfar.frames.formats import TABLES, column_names, kind_of, read_frame
 from nearfar.frames.reader import Source, named_columns, require_columns
-from nearfar.frames.table import Frame, NotClassesError, Table, TableError, no_file
+from nearfar.frames.table import Frame, Table, TableError, no_file
 from nearfar.runtime.messages import counted, note, option, quoted
 from nearfar.supervision import Pairs, Supervision, Triplets, keep_copies_together
 from nearfar.supervision.supervision import are_numbers
@@ -51,13 +51,22 @@ def rows_with_label(path: Source, labels: pl.Series) -> pl.Series:
     return labelled
 
 
-def read_labels(labels: pl.Series, path: Source, *, numeric: bool | None) -> Array:
+def read_labels(
+    labels: pl.Series, path: Source, *, numeric: bool | None, partly: bool = False
+) -> Array:
     """Return classes or numbers (floats), or raise TableError if some are missing.
 
-    By default, columns that `are_numbers` as floats are numbers.
+    By default, columns that `are_numbers` as floats are numbers. If only rows `partly` have labels,
+    these are classes; or text, if some are missing (and empty then) or are decimal numbers.
     """
-    n_missing = len(labels) - int(has_label(labels).sum())
-    if n_missing:
+    labelled = has_label(labels)
+    if partly:
+        whole = labels.cast(pl.Float64, strict=False)
+        if not labelled.all() or ((whole % 1) != 0).any():
+            return words(labels).set(~labelled, "").to_numpy()
+        numeric = False
+    if not labelled.all():
+        n_missing = len(labels) - int(labelled.sum())
         have = "has" if n_missing == 1 else "have"
         raise TableError(
             f"{counted(n_missing, 'row')} of {path} {have} no label in column {labels.name}. "
@@ -90,7 +99,7 @@ def read_labels(labels: pl.Series, path: Source, *, numeric: bool | None) -> Arr
             return floats
     if labels.dtype.is_float():
         if not bool(((labels % 1) == 0).all()):
-            raise NotClassesError(
+            raise TableError(
                 f"The labels in column {labels.name} are decimal numbers; classes are needed, or a "
                 "method that learns from numbers, such as mlkr."
             )
@@ -98,20 +107,6 @@ def read_labels(labels: pl.Series, path: Source, *, numeric: bool | None) -> Arr
         # Numbers with more digits than an integer holds are names.
         labels = labels.cast(pl.String) if whole.null_count() else whole
     return labels.to_numpy()
-
-
-def labels_or_nothing(labels: pl.Series, path: Source) -> Array:
-    """Return classes, or text if some are missing or if they are decimal numbers.
-
-    Missing labels are empty text.
-    """
-    labelled = has_label(labels)
-    try:
-        if labelled.all():
-            return read_labels(labels, path, numeric=False)
-    except NotClassesError:
-        pass
-    return words(labels).set(~labelled, "").to_numpy()
 
 
 def words(column: pl.Series) -> pl.Series:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
 from nearfar import datasets
-from nearfar.frames.features import ColumnRules, prepare, warn_of_leakage
+from nearfar.frames.features import read_features, warn_of_leakage
 from nearfar.frames.formats import (
     ARRAYS,
     TABLES,
@@ -22,13 +24,11 @@ from nearfar.frames.formats import (
     load_array,
     open_table,
     read_frame,
-    stem_of,
     unsupported,
 )
 from nearfar.frames.judgements import (
     check_vectors,
     copies_together,
-    labels_or_nothing,
     people_together,
     read_labels,
     read_pairs,
@@ -36,13 +36,27 @@ from nearfar.frames.judgements import (
     words,
 )
 from nearfar.frames.reader import ColumnChoice, Source, columns_named, listed, named_columns
-from nearfar.frames.table import Frame, NotUniqueError, Table, TableError, no_file, pictures_named
+from nearfar.frames.table import (
+    Frame,
+    NotUniqueError,
+    Table,
+    TableError,
+    no_file,
+    pictures_named,
+)
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.missing import LARGEST_VALUE, refuse_missing
-from nearfar.runtime.messages import collecting_notes, counted, did_you_mean, note, option
+from nearfar.numerics.missing import LARGEST_VALUE, labelled_rows, refuse_missing
+from nearfar.runtime.messages import (
+    collecting_notes,
+    counted,
+    did_you_mean,
+    forwards,
+    note,
+    option,
+)
 from nearfar.supervision import Pairs, Triplets
 from nearfar.supervision.supervision import Kind, are_numbers
-from nearfar.typing import Array, Floats
+from nearfar.typing import Array
 
 
 def read_table(
@@ -63,8 +77,8 @@ def read_table(
     impute: bool = True,
     numbers: bool | None = None,
     metric: Metric | None = None,
-    name: str | None = None,
     required: bool = False,
+    keep_unlabelled: bool = False,
 ) -> Table:
     """Read rows, and labels, pairs or triplets to learn from.
 
@@ -114,10 +128,10 @@ def read_table(
         array are classes.
     metric : Metric, optional
         The metric whose features are wanted.
-    name : str, optional
-        What to call a frame or an array.
     required : bool, default=False
         Whether there must be something to learn from.
+    keep_unlabelled : bool, default=False
+        Whether rows without a label stay. All labels are text then, and missing ones are empty.
 
     Returns
     -------
@@ -144,51 +158,69 @@ def read_table(
     if sum(each is not None for each in (label, triplets, pairs)) > 1:
         all_of = [option(each) for each in ("label", "triplets", "pairs")]
         raise TableError(f"Give only one of {all_of[0]}, {all_of[1]} and {all_of[2]}.")
-    judgements = triplets if triplets is not None else pairs
-    kind: Kind = "triplets" if triplets is not None else "pairs"
+    kinds = {"numeric": numeric, "categorical": categorical, "text": text}
+    judgements = pairs if triplets is None else triplets
+    kind: Kind = "pairs" if triplets is None else "triplets"
+    # Rows that a metric is only used on are not split.
+    splits = required or metric is None
     with collecting_notes() as notes:
-        where = as_source(source, name)
-        if isinstance(where, np.ndarray):
-            if drop or numeric or categorical or text or ids or show or image or pictures:
-                raise TableError("An array has no named columns; give a frame to name columns.")
-            if label is not None:
-                refuse_missing(label, option("label"))
-            table = Table(name or "array", where, None if label is None else np.asarray(label))
-            table = table if group is None else table.grouped(np.asarray(group), option("group"))
+        where = as_source(source)
+        if isinstance(where, Frame):
+            where, label = where.with_column("label", label)
+            where, group = where.with_column("group", group)
+        if isinstance(where, np.ndarray) or kind_of(where) not in TABLES:
+            if any([drop, *kinds.values(), ids, show, image, pictures]):
+                what = "An array" if isinstance(where, np.ndarray) else where
+                tables = f"tables ({', '.join(TABLES)}) and frames"
+                raise TableError(f"{what} has no named columns, as {tables} have.")
+            table = _without_columns(where, label, group, metric)
         else:
-            if isinstance(where, Frame):
-                where, label = where.with_column("label", label)
-                where, group = where.with_column("group", group)
-            elif not (isinstance(label, str | None) and isinstance(group, str | None)):
+            if not (isinstance(label, str | None) and isinstance(group, str | None)):
                 raise TableError(f"Labels and groups of {where} are columns; give their names.")
             if label is None:
                 check_vectors(where, judgements, kind, left_out=(ids, group, image), drop=drop)
-            table = read_rows(
-                where,
-                label=label,
-                ids=ids,
-                group=group,
-                text=show,
-                image=image,
-                pictures=None if pictures is None else Path(pictures),
-                metric=metric,
-                rules=ColumnRules(drop, numeric, categorical, impute, text),
-                labelled=required and judgements is None,
-                numeric=numbers,
-                skip_unlabelled=True,
+            if required and label is None and judgements is None:
+                wanted = f"Name the column of labels with {option('label')}"
+                raise TableError(f"{wanted}; {where} has {listed(column_names(where))}.")
+            others = tuple(
+                dict.fromkeys(n for n in (label, ids, group, show, image) if n is not None)
             )
+            table, cells = read_features(
+                where,
+                tuple(others),
+                kinds,
+                drop=drop,
+                metric=metric,
+                label=None if keep_unlabelled else label,
+                shown=show,
+                impute=impute,
+            )
+            if label is not None:
+                y = read_labels(cells[label], where, numeric=numbers, partly=keep_unlabelled)
+                leaking = () if metric is not None else warn_of_leakage(table, y)
+                table = replace(table, supervision=y, leaking=leaking)
+            names = None if ids is None else row_names(cells[ids], where)
+            texts = None if show is None else words(cells[show]).to_list()
+            table = replace(table, ids=names, texts=texts)
+            if image is not None or pictures is not None:
+                named = names if image is None else words(cells[image]).to_list()
+                table = replace(table, pictures=_pictures(where, named, pictures))
+            if group is not None:
+                if n_missing := cells[group].null_count():
+                    rows = f"{counted(n_missing, 'row')} of {where}"
+                    raise TableError(f"{rows} without a group in column {group}. Fill it in.")
+                table = table.grouped(cells[group].to_numpy(), f"column {group}")
+        _check_values(table, source if isinstance(where, Path) else where)
         if judgements is not None:
-            if not isinstance(judgements, Triplets | Pairs):
-                file = as_source(judgements, kind)
-                assert not isinstance(file, np.ndarray)
-                file = Path(file) if isinstance(file, str) else file
-                read = read_triplets if kind == "triplets" else read_pairs
-                judgements = read(read_frame(file), file, table)
-            table = replace(table, supervision=people_together(judgements, table), kind=kind)
+            table = _judged(table, judgements, kind)
+        elif keep_unlabelled:
+            table = replace(table, kind="nothing" if table.y is None else "labels")
         elif required or table.y is not None:
-            table = _of_kind(table, numbers)
-            table = table.labelled() if table.kind == "labels" else table
-        if table.supervision is not None:
+            table = _of_kind(table, table.labels if splits else np.asarray(table.y), numbers)
+        if splits and table.supervision is not None:
+            if isinstance(table.supervision, Triplets | Pairs):
+                together = people_together(table.supervision, table)
+                table = replace(table, supervision=together)
             table = copies_together(table)
     return replace(
         table,
@@ -200,19 +232,14 @@ def read_table(
     )
 
 
-def as_source(source: object, name: str | None = None) -> str | Path | Frame | Array:
-    """Return a path or the name of a dataset, a frame or a 2-d array of numbers.
-
-    Parameters
-    ----------
-    name: What to call a DataFrame.
-    """
-    if isinstance(source, str | Frame):
+def as_source(source: object, name: str = "table") -> Source | Array:
+    """Return a path (or a dataset's name as one), a DataFrame as a frame, or a 2-d array."""
+    if isinstance(source, Frame):
         return source
-    if isinstance(source, PathLike):
+    if isinstance(source, str | PathLike):
         return Path(source)
     if nw.dependencies.is_into_dataframe(source):
-        return Frame.of(source, name or "table")
+        return Frame.of(source, name)
     array = np.asarray(source)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiub":
         raise TableError(
@@ -222,214 +249,52 @@ def as_source(source: object, name: str | None = None) -> str | Path | Frame | A
     return array if array.dtype == np.float32 else array.astype(np.float64)
 
 
-def as_rows(source: object) -> str | Source:
-    """Return a path or the name of a dataset, or a frame; refuse an array, which has no columns."""
-    given = as_source(source)
-    if isinstance(given, np.ndarray):
-        raise TableError("An array has no named columns; give a frame to name columns.")
-    return given
-
-
-def read_rows(
-    source: str | Source,
-    *,
-    label: str | None = None,
-    drop: Sequence[str] | None = None,
-    ids: str | None = None,
-    group: str | None = None,
-    text: str | None = None,
-    image: str | None = None,
-    pictures: Path | None = None,
-    metric: Metric | None = None,
-    rules: ColumnRules | None = None,
-    labelled: bool = False,
-    numeric: bool | None = None,
-    complete: bool = True,
-    skip_unlabelled: bool = False,
-) -> Table:
-    """Read rows with their labels, unchecked.
-
-    Parameters
-    ----------
-    source: Path of a table or an array, or a dataset's name.
-    label, ids, group, text: Columns with labels, names, groups and texts of the rows. In an
-        .npz file `label` is an array ("y" by default), for an .npy file it is the path of
-        another; `group` likewise.
-    image, pictures: Column with paths of pictures, and their folder; as for `read_table`.
-    drop: Columns to leave out.
-    rules: What else is said about columns; instead of `drop`.
-    metric: The metric whose features are wanted, by name if it has feature names.
-    labelled: Whether a table must have labels.
-    numeric: Whether labels are numbers, not classes; as for `read_table`.
-    complete: Whether every row must have its label; otherwise labels that are missing are
-        empty text.
-    skip_unlabelled: Whether rows of a table without a label are left out, with a note.
-    """
-    path = Path(source) if isinstance(source, str) else source
-    rules = rules or ColumnRules(drop)
-    if kind_of(path) not in TABLES:
-        if rules.given or ids or text or image or pictures:
-            raise TableError(f"Only tables ({', '.join(TABLES)}) have columns; {source} does not.")
-        assert isinstance(path, Path)
-        table = _without_columns(path, label, group, metric)
-        if len(table) == 0:
-            raise TableError(f"{source} has no rows.")
-        return table
-    if labelled and label is None:
-        columns = listed(column_names(path))
-        raise TableError(f"Name the column of labels with {option('label')}; {path} has {columns}.")
-    others = tuple(
-        dict.fromkeys(name for name in (label, ids, group, text, image) if name is not None)
-    )
-    skipped = label if skip_unlabelled else None
-    prepared = prepare(path, others, rules, metric, label=skipped, shown=text)
-    X, frame = prepared.X, prepared.others
-    if not prepared.feature_names:
-        raise TableError(f"{path} has no columns left for features.")
-    _check_size(X, prepared.feature_names, path)
-    y = None
-    if label is not None and complete:
-        y = read_labels(frame[label], path, numeric=numeric)
-    elif label is not None:
-        y = labels_or_nothing(frame[label], path)
-    names = None if ids is None else row_names(frame[ids], path)
-    shown: list[Path | None] | None = None
-    if image is not None:
-        folder = pictures or (path.parent if isinstance(path, Path) else Path())
-        cells = words(frame[image]).to_list()
-        given = [cell for cell in cells if cell]
-        found = dict(zip(given, pictures_named(folder, given), strict=True))
-        shown = [found.get(cell) for cell in cells]
-    elif pictures is not None:
-        if names is None:
-            raise TableError(
-                f"Name the column of {path} that has the names of pictures with {option('ids')}, "
-                f"or {option('image')}."
-            )
-        shown = [*pictures_named(pictures, names)]
-    numbers = y is not None and y.dtype.kind == "f"
-    leaking = () if y is None or metric is not None else warn_of_leakage(prepared, y)
-    table = Table(
-        stem_of(path),
-        X,
-        y,
-        prepared.feature_names,
-        names,
-        None if text is None else words(frame[text]).to_list(),
-        shown,
-        prepared.columns,
-        places=prepared.places,
-        cells=prepared.cells,
-        leaking=leaking,
-        kind="nothing" if y is None else "numbers" if numbers else "labels",
-    )
-    if len(table) == 0:
-        raise TableError(f"{source} has no rows.")
-    if group is None:
-        return table
-    if n_missing := frame[group].null_count():
-        rows = counted(n_missing, "row")
-        raise TableError(f"{rows} of {path} without a group in column {group}. Fill it in.")
-    return table.grouped(frame[group].to_numpy(), f"column {group}")
-
-
-def read_labelled(
-    source: str | Source,
-    *,
-    numbers: bool | None = None,
-    required: bool = True,
-    skip_unlabelled: bool = True,
-    label: str | None = None,
-    ids: str | None = None,
-    drop: Sequence[str] | None = None,
-    metric: Metric | None = None,
-) -> Table:
-    """Read rows with their labels: classes or numbers.
-
-    Parameters
-    ----------
-    source: Table, array or dataset.
-    numbers: Whether labels are numbers, not classes; as for `read_table`.
-    required: Whether there must be labels.
-    skip_unlabelled: Whether rows of a table without a label are left out, with a note.
-    label, ids, drop, metric: As for `read_rows`.
-    """
-    table = read_rows(
-        source,
-        label=label,
-        ids=ids,
-        drop=drop,
-        metric=metric,
-        skip_unlabelled=skip_unlabelled,
-        labelled=required,
-        numeric=numbers,
-    )
-    return table if table.y is None and not required else _of_kind(table, numbers)
-
-
-def _of_kind(table: Table, numbers: bool | None) -> Table:
-    """Return the table with its labels as classes or as numbers, and say so of numbers."""
-    y = table.labels
-    if not (are_numbers(y) if numbers is None else numbers):
-        return replace(table, supervision=y, kind="labels")
-    table = replace(table, supervision=table.numbers, kind="numbers")
-    may_be_classes = numbers is None and not (y % 1).any()
-    else_ = f"; if they are classes, use {option('numbers', False)}" if may_be_classes else ""
-    note(f"took the labels as numbers to predict: {len(np.unique(y))} different values{else_}.")
-    return table
-
-
-def read_other(
-    source: str | Source,
-    *,
-    metric: Metric,
-    label: str | None = None,
-    ids: str | None = None,
-    text: str | None = None,
-    drop: Sequence[str] | None = None,
-) -> Table:
+@forwards(read_table, "label ids drop show")
+def read_new(source: object, metric: Metric, **columns: Any) -> Table:
     """Read rows of another file, with the labels, names and texts that they have.
 
     Columns that it lacks are not asked for. Labels may be missing, and are text.
     """
-    path = Path(source) if isinstance(source, str) else source
-    if kind_of(path) not in TABLES:
-        return read_rows(source, metric=metric)
-    columns = column_names(path)
-    return read_rows(
-        source,
-        label=label if label in columns else None,
-        ids=ids if ids in columns else None,
-        text=text if text in columns else None,
-        drop=[name for name in named_columns(drop, columns) if name in columns],
-        metric=metric,
-        complete=False,
+    where = as_source(source)
+    known = (
+        [] if isinstance(where, np.ndarray) or kind_of(where) not in TABLES else column_names(where)
     )
+    drop = [name for name in named_columns(columns.pop("drop", None), known) if name in known]
+    there = {role: name for role, name in columns.items() if name in known}
+    return read_table(where, metric=metric, keep_unlabelled=True, drop=drop, **there)
 
 
 def _without_columns(
-    path: Path, label: str | None, group: str | None, metric: Metric | None
+    where: Source | Array,
+    label: str | Array | None,
+    group: str | Array | None,
+    metric: Metric | None,
 ) -> Table:
-    """Read rows and labels of an array or of a dataset."""
-    if path.is_file() and kind_of(path) not in ARRAYS:
-        raise unsupported(path)
-    if kind_of(path) in ARRAYS:
-        with open_table(path, ColumnChoice(metric=metric)) as reader:
+    """Return rows, labels and groups of an array, of a file of arrays, or of a dataset."""
+    if isinstance(where, np.ndarray):
+        if label is not None:
+            refuse_missing(label, option("label"))
+        table = Table("array", where, None if label is None else np.asarray(label))
+        return table if group is None else table.grouped(np.asarray(group), option("group"))
+    assert isinstance(where, Path)
+    if kind_of(where) in ARRAYS:
+        with open_table(where, ColumnChoice(metric=metric)) as reader:
             X = reader.read().X
-            _check_size(X, reader.features, path)
-        if label is None and kind_of(path) == ".npz" and "y" in array_names(path):
+        if label is None and kind_of(where) == ".npz" and "y" in array_names(where):
             label = "y"
-        y = None if label is None else _array_beside(path, label, "labels")
-        table = Table(path.stem, X, y, kind="nothing" if y is None else "labels")
+        y = None if label is None else _array_beside(where, str(label), "labels")
+        table = Table(where.stem, X, y)
         if group is not None and len(table):
-            table = table.grouped(_array_beside(path, group, "groups"), group)
+            table = table.grouped(_array_beside(where, str(group), "groups"), str(group))
         return table
-    name = str(path)
+    if where.is_file():
+        raise unsupported(where)
+    name = str(where)
     try:
         data = datasets.load(name)
     except (ValueError, ConnectionError) as error:
-        if path.is_dir():
-            raise no_file(path) from error
+        if where.is_dir():
+            raise no_file(where) from error
         hint = did_you_mean(name, [*datasets.available(), *map(str, Path().glob("*.*"))])
         why = "" if "There is no dataset" in str(error) else f" ({str(error).rstrip('.')})"
         raise TableError(
@@ -443,26 +308,7 @@ def _without_columns(
     for parameter, value in {"label": label, "group": group}.items():
         if value is not None:
             raise TableError(f"{option(parameter)} is for files, not for the dataset {name}.")
-    kind: Kind = "nothing" if data.y is None else "labels"
-    return Table(name, data.X, data.y, data.feature_names, kind=kind)
-
-
-def _check_size(X: Floats, features: Sequence[str], path: Source) -> None:
-    # Without an array of absolute values, which would take as much memory as X.
-    largest = np.maximum(X.max(axis=0, initial=0), -X.min(axis=0, initial=0))
-    large = [
-        name for name, size in zip(features, largest, strict=True) if float(size) > LARGEST_VALUE
-    ]
-    if large:
-        names = columns_named(large)
-        raise TableError(f"{path} has values beyond {LARGEST_VALUE:g} in {names}; rescale them.")
-
-
-def row_names(names: pl.Series, path: Source) -> list[str]:
-    """Return the names of rows, or raise TableError unless they tell rows apart."""
-    if names.null_count() or names.n_unique() != len(names):
-        raise NotUniqueError(f"The ids in column {names.name} of {path} are missing or not unique.")
-    return [str(name) for name in names.to_list()]
+    return Table(name, data.X, data.y, data.feature_names)
 
 
 def _array_beside(path: Path, name: str, what: str) -> Array:
@@ -476,3 +322,65 @@ def _array_beside(path: Path, name: str, what: str) -> Array:
     if Path(name).suffix.lower() != ".npy":
         raise TableError(f"The {what} of an .npy file are in another .npy file; got {name!r}.")
     return load_array(Path(name))
+
+
+def _pictures(
+    path: Source, named: list[str] | None, folder: str | PathLike[str] | None
+) -> list[Path | None]:
+    """Return the pictures in a folder that rows name; None for rows that name none."""
+    if named is None:
+        ways = f"{option('ids')}, or {option('image')}"
+        raise TableError(f"Name the column of {path} that has the names of pictures with {ways}.")
+    beside = path.parent if isinstance(path, Path) else Path()
+    given = [name for name in named if name]
+    found = dict(zip(given, pictures_named(Path(folder or beside), given), strict=True))
+    return [found.get(name) for name in named]
+
+
+def _judged(table: Table, judgements: object, kind: Kind) -> Table:
+    """Return the table with triplets or pairs, from wherever they are."""
+    if not isinstance(judgements, Triplets | Pairs):
+        file = as_source(judgements, kind)
+        assert not isinstance(file, np.ndarray)
+        read = read_triplets if kind == "triplets" else read_pairs
+        judgements = read(read_frame(file), file, table)
+    return replace(table, supervision=judgements, kind=kind)
+
+
+def _of_kind(table: Table, y: Array, numbers: bool | None) -> Table:
+    """Return the table with its labels as classes or as numbers, and say so of numbers.
+
+    Rows whose class is -1, which may mark unlabelled ones, are left out.
+    """
+    if not (are_numbers(y) if numbers is None else numbers):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            rows = labelled_rows(y)
+        for warning in caught:
+            note(str(warning.message), warning=True)
+        table = replace(table, kind="labels")
+        return table if rows is None else table.take(rows)
+    may_be_classes = numbers is None and not (y % 1).any()
+    else_ = f"; if they are classes, use {option('numbers', False)}" if may_be_classes else ""
+    note(f"took the labels as numbers to predict: {len(np.unique(y))} different values{else_}.")
+    return replace(table, supervision=table.numbers, kind="numbers")
+
+
+def _check_values(table: Table, where: object) -> None:
+    """Refuse a table without rows, and values that overflow when they are squared."""
+    if len(table) == 0:
+        raise TableError(f"{where} has no rows.")
+    # Without an array of absolute values, which would take as much memory as X.
+    largest = np.maximum(table.X.max(axis=0, initial=0), -table.X.min(axis=0, initial=0))
+    names = table.feature_names or tuple(map(str, range(table.X.shape[1])))
+    large = [names[place] for place in np.flatnonzero(largest > LARGEST_VALUE)]
+    if large:
+        beyond = f"values beyond {LARGEST_VALUE:g} in {columns_named(large)}"
+        raise TableError(f"{where} has {beyond}; rescale them.")
+
+
+def row_names(names: pl.Series, path: Source) -> list[str]:
+    """Return the names of rows, or raise TableError unless they tell rows apart."""
+    if names.null_count() or names.n_unique() != len(names):
+        raise NotUniqueError(f"The ids in column {names.name} of {path} are missing or not unique.")
+    return [str(name) for name in names.to_list()]

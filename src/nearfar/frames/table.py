@@ -7,7 +7,6 @@ than those of real tables are refused before they are in memory or on the disk.
 from __future__ import annotations
 
 import gzip
-import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from narwhals.stable.v2.typing import IntoDataFrame
 from nearfar.columns import Columns
 from nearfar.columns.cells import column_keys, is_declared_category
 from nearfar.metrics.metric import Metric
-from nearfar.numerics.missing import labelled_rows
 from nearfar.runtime.atomic_write import temporary_path
 from nearfar.runtime.messages import Note, amount, counted, note, option, quoted
 from nearfar.supervision import Pairs, Triplets
@@ -37,10 +35,6 @@ class TableError(ValueError):
 
 class NotNumbersError(TableError):
     """A table has text or missing values where numbers are needed."""
-
-
-class NotClassesError(TableError):
-    """Labels are decimal numbers where classes are needed."""
 
 
 class NotUniqueError(TableError):
@@ -256,15 +250,6 @@ class Table:
             raise
         except (TypeError, ValueError):
             raise TableError("The labels are not numbers, which the method needs.") from None
-
-    def labelled(self) -> Table:
-        """Return the rows whose class is not -1, which may mark unlabelled ones."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            rows = labelled_rows(self.labels)
-        for warning in caught:
-            note(str(warning.message), warning=True)
-        return self if rows is None else self.take(rows)
 
     def take(self, rows: Ints) -> Table:
         """Return some rows, with their labels or numbers."""

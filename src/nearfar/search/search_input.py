@@ -214,7 +214,7 @@ def read_vectors(
     given = as_source(source, "queries" if kind == "query" else "documents")
     if isinstance(given, np.ndarray):
         return VectorTable(given)
-    path = Path(given) if isinstance(given, str) else given
+    path = given
     shown = shown_name(str(path))
     if isinstance(path, Path) and not path.is_file():
         raise no_file(path)

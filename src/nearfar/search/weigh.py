@@ -68,8 +68,7 @@ def weigh(
         asked[name] = read_vectors(queries, "query", ids=ids, vector=name).vectors
         found[name] = read_vectors(documents, "document", ids=ids, vector=name).vectors
     for table, side, columns in ((queries, asked, bm25), (documents, found, [*bm25, *number])):
-        rows: Any = as_source(table, "queries")
-        path = Path(rows) if isinstance(rows, str) else rows
+        path: Any = as_source(table, "queries")
         frame = read_frame(path) if columns else pl.DataFrame()
         require_columns(path, frame.columns, columns)
         for name in columns:
