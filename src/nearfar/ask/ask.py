@@ -21,7 +21,7 @@ from nearfar.ask.store import Asked, Collection, Objects, Store
 from nearfar.frames.formats import TABLES, column_names, kind_of, read_frame
 from nearfar.frames.judgements import read_judgements, read_triplets, words
 from nearfar.frames.reader import named_columns, require_columns
-from nearfar.frames.reading import read_rows, row_names
+from nearfar.frames.reading import read_table, row_names
 from nearfar.frames.table import PICTURES, Table, TableError, picture_path, pictures_named
 from nearfar.runtime.messages import note, option
 
@@ -98,7 +98,7 @@ def _from_table(
         X = np.array(column.to_list(), dtype=np.float32)
     else:
         left_out = [*([] if image is None else [image]), *dropped]
-        rows = read_rows(str(path), ids=ids, text=text, drop=left_out)
+        rows = read_table(path, ids=ids, show=text, drop=left_out)
         X, features = rows.X, rows.feature_names
     names = [str(row) for row in range(len(frame))] if ids is None else row_names(frame[ids], path)
     pictures = cards = None
@@ -133,7 +133,7 @@ def _from_folder(
             f"Name the column of {vectors} that has the names of pictures with {option('ids')}."
         )
     require_columns(vectors, column_names(vectors), [ids])
-    rows = read_rows(str(vectors), ids=ids, drop=drop)
+    rows = read_table(vectors, ids=ids, drop=drop)
     names = rows.ids or []
     pictures = pictures_named(folder, names)
     return Objects(names, rows.X, rows.feature_names, pictures=pictures)

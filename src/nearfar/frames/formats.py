@@ -398,7 +398,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_output(
-    path: Path, formats: tuple[str, ...] | None, inputs: Iterable[str | Path | None] = ()
+    path: Path, formats: tuple[str, ...] | None, inputs: Iterable[object] = ()
 ) -> None:
     """Raise TableError unless a file of one of the formats can be written, and is not an input."""
     if str(path) == STREAM and formats is not None and ".csv" in formats:
@@ -423,8 +423,9 @@ def check_output(
         raise TableError(f"{path} is a device or a pipe; name a file.")
     if not os.access(folder, os.W_OK):
         raise TableError(f"The folder {folder} is not writable.")
-    for given in inputs:
-        if given is not None and path.exists() and Path(given).exists() and path.samefile(given):
+    files = [Path(given) for given in inputs if isinstance(given, str | os.PathLike)]
+    for given in files if path.exists() else []:
+        if given.exists() and path.samefile(given):
             raise TableError(f"{path} is an input; name another file to write to.")
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from nearfar.frames.formats import FORMATS, STREAM, check_output, kind_of
 from nearfar.frames.table import TableError, no_file
+from nearfar.measures.neighbor_votes import DEFAULT_NEIGHBORS
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.training_facts import stored_votes
 from nearfar.runtime.messages import note
 from nearfar.runtime.tensor_file import kind_of_file
 
@@ -35,6 +37,12 @@ def load_metric(path: Path) -> Metric:
     return Metric.load(path)
 
 
+def best_neighbors(path: Path, n_rows: int) -> int:
+    """Return how many neighbours vote best, by a metric's file, or a few if that does not say."""
+    votes = stored_votes(path)
+    return min(DEFAULT_NEIGHBORS if votes is None else votes.best, max(1, n_rows - 1))
+
+
 def check_metric_output(
     path: str | PathLike[str], inputs: Iterable[object] = (), checkpoint: Path | None = None
 ) -> None:
@@ -42,7 +50,7 @@ def check_metric_output(
     path = Path(path)
     if str(path) == STREAM:
         raise TableError("A metric is written to a file, not to stdout; name it with --out.")
-    check_output(path, None, [each for each in inputs if isinstance(each, str | Path)])
+    check_output(path, None, inputs)
     if kind_of(path) in FORMATS:
         raise TableError(f"{path} has the name of a table; name the metric .safetensors.")
     if checkpoint is not None and checkpoint.resolve() == path.resolve():

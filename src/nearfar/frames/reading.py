@@ -30,6 +30,7 @@ from nearfar.frames.judgements import (
     check_vectors,
     copies_together,
     people_together,
+    read_judgements,
     read_labels,
     read_pairs,
     read_triplets,
@@ -162,7 +163,7 @@ def read_table(
     judgements = pairs if triplets is None else triplets
     kind: Kind = "pairs" if triplets is None else "triplets"
     # Rows that a metric is only used on are not split.
-    splits = required or metric is None
+    splits = (required or metric is None) and not keep_unlabelled
     with collecting_notes() as notes:
         where = as_source(source)
         if isinstance(where, Frame):
@@ -172,7 +173,7 @@ def read_table(
             if any([drop, *kinds.values(), ids, show, image, pictures]):
                 what = "An array" if isinstance(where, np.ndarray) else where
                 tables = f"tables ({', '.join(TABLES)}) and frames"
-                raise TableError(f"{what} has no named columns, as {tables} have.")
+                raise TableError(f"{what} has no named columns. Only {tables} have them.")
             table = _without_columns(where, label, group, metric)
         else:
             if not (isinstance(label, str | None) and isinstance(group, str | None)):
@@ -343,7 +344,8 @@ def _judged(table: Table, judgements: object, kind: Kind) -> Table:
         file = as_source(judgements, kind)
         assert not isinstance(file, np.ndarray)
         read = read_triplets if kind == "triplets" else read_pairs
-        judgements = read(read_frame(file), file, table)
+        frame = read_frame(file) if isinstance(file, Frame) else read_judgements(file, kind)
+        judgements = read(frame, file, table)
     return replace(table, supervision=judgements, kind=kind)
 
 
@@ -373,7 +375,7 @@ def _check_values(table: Table, where: object) -> None:
     # Without an array of absolute values, which would take as much memory as X.
     largest = np.maximum(table.X.max(axis=0, initial=0), -table.X.min(axis=0, initial=0))
     names = table.feature_names or tuple(map(str, range(table.X.shape[1])))
-    large = [names[place] for place in np.flatnonzero(largest > LARGEST_VALUE)]
+    large = [name for name, size in zip(names, largest, strict=True) if float(size) > LARGEST_VALUE]
     if large:
         beyond = f"values beyond {LARGEST_VALUE:g} in {columns_named(large)}"
         raise TableError(f"{where} has {beyond}; rescale them.")

@@ -23,6 +23,7 @@ from nearfar.comparison.tasks import score_distance, score_numbers
 from nearfar.evidence.gain import smallest_gain
 from nearfar.evidence.intervals import OverlappingJudgements
 from nearfar.evidence.verdict import EVEN, Category, categorise, described, search_headline
+from nearfar.frames.metric_files import best_neighbors
 from nearfar.frames.reader import listed
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
@@ -36,7 +37,6 @@ from nearfar.search.results import UNTOUCHED, SearchResult, SearchVerdict
 from nearfar.search.search_input import SearchInput, read_search
 from nearfar.supervision import Pairs, Triplets
 from nearfar.tables.learn import judgement_source
-from nearfar.tables.predict import best_neighbors
 from nearfar.typing import Bools, Ints, Vector
 
 _OLD, _NEW = "the old version", "the new version"
@@ -248,7 +248,7 @@ def _gate_rows(
         if not len(stored):
             note(f"it is not known which rows {name} learned from.", warning=True)
         known[file] = np.isin(row_digests(rows.X[judged]), stored)
-        tried[name] = metric, rows, n_neighbors or best_neighbors(file, rows)
+        tried[name] = metric, rows, n_neighbors or best_neighbors(file, len(rows))
     learned = _learned(known, list(map(str, rows.row_names(judged))), "rows", leave_out)
     tried = {
         name: (metric, _without(rows, judged[learned]), votes)

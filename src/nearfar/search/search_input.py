@@ -211,10 +211,9 @@ def read_vectors(
     ids, text, vector: Columns of a table.
     vector_option: The caller's option for the column of vectors, for messages.
     """
-    given = as_source(source, "queries" if kind == "query" else "documents")
-    if isinstance(given, np.ndarray):
-        return VectorTable(given)
-    path = given
+    path = as_source(source, "queries" if kind == "query" else "documents")
+    if isinstance(path, np.ndarray):
+        return VectorTable(path)
     shown = shown_name(str(path))
     if isinstance(path, Path) and not path.is_file():
         raise no_file(path)

@@ -6,8 +6,8 @@ registry of `nearfar.measures.registry`, and what the papers of the field report
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,18 +19,16 @@ from nearfar.comparison.methods import baseline_metrics
 from nearfar.comparison.tasks import score_distance, score_numbers
 from nearfar.evidence.intervals import ratio_interval
 from nearfar.evidence.verdict import COSINE, STANDARDISED, UNSCALED
-from nearfar.frames.judgements import read_judgements, read_pairs, read_triplets
-from nearfar.frames.metric_files import load_metric, note_same_rows
+from nearfar.frames.metric_files import best_neighbors, load_metric, note_same_rows
 from nearfar.frames.reader import listed
-from nearfar.frames.reading import as_rows, read_labelled, read_rows, read_table
+from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
 from nearfar.measures.registry import ERROR, MAE, R2, HeldOutJudgements, measures_for
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.training_facts import note_learned_rows
 from nearfar.runtime.messages import forwards, note, option, plain, text_table
 from nearfar.supervision import Pairs, Triplets
-from nearfar.tables.predict import best_neighbors
-from nearfar.typing import Floats
+from nearfar.typing import Array, Floats
 
 LEARNED = "learned"
 
@@ -73,41 +71,30 @@ def evaluate(
     progress: Called with the number of distances so far, of all, and the name of the next.
     **reading: How rows are read: see `read_table`.
     """
-    path, numbers = Path(metric), reading.pop("numbers", None)
-    kinds = (("triplets", read_triplets), ("pairs", read_pairs))
-    given = [(kind, read, reading.pop(kind, None)) for kind, read in kinds]
-    judged = [(kind, read, Path(str(file))) for kind, read, file in given if file is not None]
-    columns = {**reading, "metric": load_metric(path)}
-    # Judgements refer to rows by number, so that none can be left out.
-    columns["skip_unlabelled"] = not judged
-    where = as_rows(source)
-    if train is None:
-        rows = read_labelled(where, numbers=numbers, required=False, **columns)
-        known, title = None, f"{rows.name}: {len(rows)} rows among each other"
-    else:
-        if judged:
+    path, known = Path(metric), None
+    reading["metric"] = load_metric(path)
+    if train is not None:
+        if reading.get("triplets") is not None or reading.get("pairs") is not None:
             raise ValueError(f"{option('train')} is for labels, not for triplets and pairs.")
         note_same_rows(train, source)
-        known = read_labelled(as_rows(train), numbers=numbers, **columns)
-        # They may have one class only.
-        has_numbers = known.kind == "numbers"
-        rows = read_rows(where, labelled=True, numeric=has_numbers, **columns)
-        y = rows.numbers if has_numbers else rows.y
-        rows = replace(rows, supervision=rows.labels if y is None else y, kind=known.kind)
+        known = read_table(train, **reading)
+        known.labels  # noqa: B018 - refuses training rows without labels
+        reading["numbers"] = known.kind == "numbers"
+    rows = read_table(source, **reading)
+    if rows.supervision is None:
+        ways = [option(name) for name in ("label", "triplets", "pairs")]
+        raise ValueError(
+            f"{rows.name} has no labels; give {ways[0]}, {ways[1]} or {ways[2]} to evaluate on."
+        )
+    title = f"{rows.name}: {len(rows)} rows among each other"
+    if known is not None:
         title = f"{rows.name}: {len(rows)} rows, predicted from {len(known)} rows of {known.name}"
     note_learned_rows(path, rows.X)
-    scores = evaluate_metric(
-        columns["metric"],
-        rows,
-        known,
-        judgements=[read(read_judgements(file, kind), file, rows) for kind, read, file in judged],
-        n_neighbors=neighbors or best_neighbors(path, rows if known is None else known),
-        progress=progress,
+    n_neighbors = neighbors or best_neighbors(path, len(rows if known is None else known))
+    return Evaluated(
+        evaluate_metric(reading["metric"], rows, known, n_neighbors=n_neighbors, progress=progress),
+        title,
     )
-    if not scores[LEARNED]:
-        ways = [option(name) for name in ("label", "triplets", "pairs")]
-        raise ValueError(f"Give {ways[0]}, {ways[1]} or {ways[2]} to evaluate on.")
-    return Evaluated(scores, title)
 
 
 @dataclass(frozen=True)
@@ -143,7 +130,6 @@ def evaluate_metric(
     rows: Table,
     train: Table | None = None,
     *,
-    judgements: Sequence[Triplets | Pairs] = (),
     n_neighbors: int = 3,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> dict[str, dict[str, MeasuredValue]]:
@@ -151,12 +137,12 @@ def evaluate_metric(
 
     Parameters
     ----------
-    rows: Their labels may be None.
     train: Rows that predict those of `rows`; by default the other rows do.
     progress: Called with the number of distances so far, of all, and the name of the next.
     """
-    if train is not None and rows.y is not None and train.kind == "labels":
-        unknown = sorted(set(rows.y.astype(str)) - set(train.labels.astype(str)))
+    judged = rows.supervision if isinstance(rows.supervision, Triplets | Pairs) else None
+    if train is not None and train.kind == "labels":
+        unknown = sorted(set(np.asarray(rows.y).astype(str)) - set(train.labels.astype(str)))
         if unknown:
             note(f"{train.name} has no rows of {listed(unknown)}, whose rows are always wrong.")
     baselines = baseline_metrics((train or rows).X)
@@ -166,19 +152,17 @@ def evaluate_metric(
     for number, (name, distance) in enumerate(distances.items()):
         if progress is not None:
             progress(number, len(distances), name)
-        scores[name] = _by_labels(distance, rows, train, n_neighbors)
-        for judged in judgements:
-            scores[name] |= _by_judgements(distance, rows.X, judged)
+        if judged is not None:
+            scores[name] = _by_judgements(distance, rows.X, judged)
+        else:
+            scores[name] = _by_labels(distance, rows, np.asarray(rows.y), train, n_neighbors)
     return scores
 
 
 def _by_labels(
-    metric: Metric, rows: Table, train: Table | None, n_neighbors: int
+    metric: Metric, rows: Table, new: Array, train: Table | None, n_neighbors: int
 ) -> dict[str, MeasuredValue]:
-    if rows.y is None:
-        return {}
-    gallery = train or rows
-    X, y, new = gallery.X, gallery.labels, rows.y
+    X, y = (train or rows).X, (train or rows).labels
     if rows.kind == "numbers":
         test = None if train is None else (rows.X, new)
         settings: Any = {"n_neighbors": n_neighbors, "sample": False}

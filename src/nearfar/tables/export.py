@@ -11,7 +11,7 @@ from typing import Any
 from nearfar.deploy.formats import ExportTarget, export_targets
 from nearfar.frames.formats import check_output
 from nearfar.frames.metric_files import kind_of_model, load_metric
-from nearfar.frames.reading import as_rows, read_rows
+from nearfar.frames.reading import read_new
 from nearfar.runtime.messages import counted, did_you_mean, forwards, note, option
 from nearfar.search import RetrievalAdapter
 from nearfar.search.search_input import read_vectors
@@ -48,10 +48,8 @@ def export(
         known = ", ".join(map(repr, _TARGETS))
         raise ValueError(f"{to!r} is not one of {known}.{did_you_mean(to, _TARGETS)}")
     target, path, file = _TARGETS[to], Path(metric), Path(out)
-    source = None if rows is None else as_rows(rows)
     if not (target.is_folder and file.is_dir()):
-        inputs = [each for each in (path, source) if isinstance(each, str | Path)]
-        check_output(file, target.suffixes or None, inputs)
+        check_output(file, target.suffixes or None, [metric, rows])
     if rows is not None and not target.takes_rows:
         ways = f"{option('rows')} is for {option('to')} {_WITH_ROWS}"
         raise ValueError(f"{ways}; {to} does not contain rows.")
@@ -60,8 +58,8 @@ def export(
     model: Any
     kind, X = kind_of_model(path), None
     if kind == "adapter":
-        model = _adapter(path, target, source is not None, bool(drop), documents)
-        X = None if source is None else read_vectors(source, "document").vectors
+        model = _adapter(path, target, rows is not None, bool(drop), documents)
+        X = None if rows is None else read_vectors(rows, "document").vectors
         maps = model.adapter.document_map if documents else model.query_map
         shape = maps.n_features, maps.n_components
     else:
@@ -73,7 +71,7 @@ def export(
                 "the export takes features, not columns of a table; nearfar transform takes a "
                 "table."
             )
-        X = None if source is None else read_rows(source, drop=drop, metric=model).X
+        X = None if rows is None else read_new(rows, model, drop=drop).X
         shape = model.n_features, model.n_components
     arguments = {**options, "X": X} if target.takes_rows else options
     contents = target.write(model, file, **arguments)

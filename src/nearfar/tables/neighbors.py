@@ -19,7 +19,7 @@ from nearfar.frames.formats import (
     write_frame,
 )
 from nearfar.frames.metric_files import kind_of_model, load_metric
-from nearfar.frames.reading import as_rows, read_other, read_rows, read_table
+from nearfar.frames.reading import read_new, read_table
 from nearfar.frames.table import Table
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
@@ -71,20 +71,18 @@ def neighbors(
     if neighbors < 1:
         raise ValueError(f"{option('neighbors')} must be 1 or more; got {neighbors}.")
     if out is not None:
-        files = [each for each in (*source, queries) if isinstance(each, str | Path)]
-        check_output(Path(out), WRITTEN_TABLES, files)
+        check_output(Path(out), WRITTEN_TABLES, [*source, queries])
     path = None if distance is not None else Path(str(source[0]))
     vector = reading.pop("vector", None)
-    columns = {("text" if name == "show" else name): each for name, each in reading.items()}
     if path is not None and kind_of_model(path) == "adapter":
-        if columns.keys() & {"label", "drop"}:
+        if reading.keys() & {"label", "drop"}:
             ways = f"{option('label')} and {option('drop')}"
             raise ValueError(f"{ways} are for metrics; an adapter takes vectors.")
-        sides = _with_adapter(path, source[-1], queries, vector=vector, **columns)
+        sides = _with_adapter(path, source[-1], queries, vector=vector, **reading)
     elif vector is not None:
         raise ValueError(f"{option('vector')} is for adapters.")
     else:
-        sides = _with_metric(path, source[-1], queries, distance, columns)
+        sides = _with_metric(path, source[-1], queries, distance, reading)
     found = Neighbors(*sides, list(row), neighbors, distance == "cosine", progress, str(out or ""))
     if out is not None:
         write_frame(found.search().frame(), Path(out))
@@ -99,16 +97,18 @@ def _with_metric(
 ) -> _Searched:
     """Read a metric, or make that of a plain distance, and the rows."""
     metric = None if path is None else load_metric(path)
-    gallery = read_rows(as_rows(source), metric=metric, complete=False, **columns)
+    gallery = read_table(source, metric=metric, keep_unlabelled=True, **columns)
     if metric is None:
         plain_metric = Metric(np.eye(gallery.X.shape[1]), unit_rows=distance == "cosine")
         metric = gallery.described(plain_metric)
     if queries is None:
         return metric, gallery, gallery
-    return metric, gallery, read_other(as_rows(queries), metric=metric, **columns)
+    return metric, gallery, read_new(queries, metric, **columns)
 
 
-def _with_adapter(path: Path, source: object, queries: object, **columns: Any) -> _Searched:
+def _with_adapter(
+    path: Path, source: object, queries: object, *, show: str | None = None, **columns: Any
+) -> _Searched:
     """Read an adapter, documents and queries."""
     if queries is None:
         needed = option("queries", "FILE")
@@ -116,7 +116,7 @@ def _with_adapter(path: Path, source: object, queries: object, **columns: Any) -
     sides: dict[Kind, object] = {"document": source, "query": queries}
     tables = []
     for kind, file in sides.items():
-        vectors = read_vectors(file, kind, **columns)
+        vectors = read_vectors(file, kind, text=show, **columns)
         name = str(file) if isinstance(file, str | PathLike) else kind
         X = as_vectors(vectors.vectors, shown_name(name))
         tables.append(Table(stem_of(Path(name)), X, ids=vectors.ids, texts=vectors.texts))

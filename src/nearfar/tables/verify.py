@@ -21,7 +21,7 @@ from nearfar.frames.judgements import (
     read_queries,
 )
 from nearfar.frames.metric_files import load_metric
-from nearfar.frames.reading import as_rows, read_rows, read_table
+from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
 from nearfar.measures import Verification, verification
 from nearfar.metrics.metric import Metric
@@ -257,12 +257,14 @@ def verify(
     out: Table to write: the pairs, distances and decisions.
     **rest: How rows are read, and how a threshold is chosen.
     """
-    path, file, where = Path(metric), Path(pairs), as_rows(source)
+    path, file = Path(metric), Path(pairs)
     if out is not None:
-        inputs = [path, file, where if isinstance(where, str | Path) else None]
-        check_output(Path(out), WRITTEN_TABLES, inputs)
-    reading: Any = {name: rest.pop(name, None) for name in ("label", "drop", "ids")}
-    rows = read_rows(where, metric=load_metric(path), **reading)
+        check_output(Path(out), WRITTEN_TABLES, [metric, source, pairs])
+    columns = {name: rest.pop(name, None) for name in ("label", "drop", "ids")}
+    # Pairs refer to rows by number, so that none can be left out.
+    rows = read_table(source, metric=load_metric(path), keep_unlabelled=True, **columns)
+    if rows.y is not None and (rows.y.astype(str) == "").any():
+        raise ValueError(f"{source} has rows that have no label in column {columns['label']}.")
     index, known = read_queries(read_judgements(file, "pairs"), file, rows)
     if known is not None:
         together = replace(rows, supervision=people_together(known, rows), kind="pairs")
