@@ -180,7 +180,7 @@ class TestRowsWithoutLabel:
 
     def test_pairs_need_all_labels(self, gaps, fail):
         line = fail("verify", "metric.safetensors", "gaps.csv", "pairs.csv", *self.OPTIONS)
-        assert "3 rows of gaps.csv have no label in column y." in line
+        assert "gaps.csv has rows that have no label in column y." in line
 
     @pytest.mark.usefixtures("plain_figures")
     def test_a_report_has_the_numbers_of_the_file(self, gaps, run):

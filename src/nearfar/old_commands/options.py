@@ -17,7 +17,6 @@ from nearfar.metrics.metric import Metric as LearnedMetric
 from nearfar.old_commands.files import spooled
 from nearfar.old_commands.terminal import UserError, bars
 from nearfar.runtime.progress import stage
-from nearfar.tables.learn import judgement_source
 from nearfar.tables.methods import METHOD_NAMES
 
 
@@ -289,8 +288,8 @@ class SupervisedInput:
             return read_table(
                 self.source,
                 label=self.label,
-                triplets=judgement_source(self.triplets, "triplets"),
-                pairs=judgement_source(self.pairs, "pairs"),
+                triplets=self.triplets,
+                pairs=self.pairs,
                 group=self.group,
                 ids=self.ids,
                 drop=self.drop,

@@ -36,7 +36,6 @@ from nearfar.search.ranking import known_vectors, vector_digests
 from nearfar.search.results import UNTOUCHED, SearchResult, SearchVerdict
 from nearfar.search.search_input import SearchInput, read_search
 from nearfar.supervision import Pairs, Triplets
-from nearfar.tables.learn import judgement_source
 from nearfar.typing import Bools, Ints, Vector
 
 _OLD, _NEW = "the old version", "the new version"
@@ -139,8 +138,6 @@ def gate(
             data = read_search(queries, documents, **reading, **judged)
             found = _gate_searches(files, data, results, leave_out_learned)
         else:
-            for kind in reading.keys() & {"triplets", "pairs"}:
-                reading[kind] = judgement_source(reading[kind], kind)
             found = _gate_rows(files, table, neighbors, leave_out_learned, reading)
     return replace(found, notes=tuple(notes))
 

@@ -21,9 +21,8 @@ from nearfar.comparison import Category, Comparison, Method, Verdict
 from nearfar.comparison.runner import rows_within
 from nearfar.evidence.verdict import described
 from nearfar.frames.formats import FORMATS, TABLES, kind_of, shown_name
-from nearfar.frames.judgements import ANSWERS_ENDING, read_judgements
 from nearfar.frames.reading import read_table
-from nearfar.frames.table import Frame, Table
+from nearfar.frames.table import Table
 from nearfar.learners.base import MetricLearner
 from nearfar.measures.registry import R2
 from nearfar.metrics.file_format import read_metadata
@@ -526,8 +525,8 @@ def as_table(
         return read_table(
             data,
             label=label,
-            pairs=judgement_source(pairs, "pairs"),
-            triplets=judgement_source(triplets, "triplets"),
+            pairs=pairs,
+            triplets=triplets,
             group=group,
             numbers=numbers,
             required=True,
@@ -537,13 +536,6 @@ def as_table(
     if numbers and data.kind == "labels":
         return replace(data, supervision=data.numbers, kind="numbers")
     return data
-
-
-def judgement_source(source: object, kind: str) -> object:
-    """Return where judgements are; the answers in a file of `nearfar ask` as a frame."""
-    if not isinstance(source, str | PathLike) or Path(source).suffix.lower() != ANSWERS_ENDING:
-        return source
-    return Frame(str(source), read_judgements(Path(source), kind))
 
 
 def summary(table: Table) -> str:

@@ -83,6 +83,12 @@ def predict(
     if neighbors >= n_known:
         too_many = option("neighbors", neighbors)
         raise ValueError(f"{too_many} must be less than the {n_known} training rows.")
+    copied = pl.DataFrame()
+    if keep and not isinstance(source, np.ndarray):
+        frame = read_frame(source)
+        names = named_columns(keep, frame.columns)
+        require_columns(source, frame.columns, names)
+        copied = frame.select(names)
     note_learned_rows(path, asked.X)
     predictor = NeighborPredictor(
         learned,
@@ -116,14 +122,9 @@ def predict(
             columns[f"distance_{place}"] = found.distances[:, place - 1]
         parts.append(pl.DataFrame(columns))
     table = pl.concat(parts)
-    if keep:
-        assert not isinstance(source, np.ndarray)
-        frame = read_frame(source)
-        names = [name for name in named_columns(keep, frame.columns) if name != row]
-        require_columns(source, frame.columns, names)
-        if clash := {*names} & {*table.columns}:
-            raise ValueError(f"{min(clash)!r} is the name of a result; rename the column to keep.")
-        table = frame.select(names).hstack(table)
+    if clash := {*copied.columns} & {*table.columns} - {row}:
+        raise ValueError(f"{min(clash)!r} is the name of a result; rename the column to keep.")
+    table = table if copied.is_empty() else copied.drop(row, strict=False).hstack(table)
     if out is not None:
         write_frame(table, Path(out))
     title = f"{asked.name}: {counted(len(asked), 'row')}, predicted from {n_known} rows of"
