@@ -111,7 +111,7 @@ def equal(n: int = 4_000, every: int = 1) -> Iterator[Row]:
     readers = {name: cls for name, cls in known_learners().items() if cls.reads_rows}
     with cluster(WORKERS) as client, tempfile.TemporaryDirectory() as folder:
         for name, cls in list(readers.items())[::every]:
-            batches = cls.reads_rows_with == "batch_size"
+            batches = "batch_size" in cls().get_params()
             options: Row = {"batch_size": 500} if batches else {}
             if "max_iter" in cls().get_params():
                 options |= {"max_iter": 3 if batches else 12}

@@ -20,7 +20,6 @@ from nearfar import (
     DCA,
     GMML,
     KISSME,
-    NCA,
     PLDA,
     RCA,
     XQDA,
@@ -29,7 +28,6 @@ from nearfar import (
     InverseCovariance,
     Metric,
     MetricBoost,
-    SparseNCA,
 )
 from nearfar.measures import knn_error
 from protocol import Array, arguments, commit, load, record
@@ -41,8 +39,6 @@ LEARNERS = [
     BoostMetric(max_iter=100, n_jobs=1),
     MetricBoost(max_iter=30, n_jobs=1),
     DRMetric(n_jobs=1),
-    NCA(batch_size=50, max_iter=1, random_state=0, n_jobs=1),
-    SparseNCA(batch_size=50, max_iter=1, random_state=0, n_jobs=1),
 ]
 
 

@@ -33,8 +33,6 @@ from nearfar.learners.forest import ForestMetric as ForestMetric
 from nearfar.learners.forest import PiecewiseMetric as PiecewiseMetric
 from nearfar.learners.max_margin import FrobMetric as FrobMetric
 from nearfar.learners.max_margin import MaxMarginMetric as MaxMarginMetric
-from nearfar.learners.max_margin import MaxMarginPath as MaxMarginPath
-from nearfar.learners.max_margin import max_margin_path as max_margin_path
 from nearfar.learners.max_margin.matching_pursuit import (
     MatchingPursuitBasis as MatchingPursuitBasis,
 )

@@ -52,7 +52,6 @@ OTHER_NAMES = {
 VARIABLES = {
     "columns": "Columns",
     "metric": "Metric",
-    "path": "MaxMarginPath",
     "triplets": "Triplets",
     "verifier": "PairVerifier",
 }

@@ -1,4 +1,4 @@
-"""What a learner says when a fit fails, or when X looks like something else than rows."""
+"""What a learner says when a fit fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from nearfar import (
     ITML,
     LMNN,
     LSML,
-    NCA,
     RCA,
     BoostMetric,
     Metric,
@@ -31,7 +30,6 @@ from nearfar import (
     plots,
 )
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.fitting import row_numbers
 
 X, Y = load_iris(return_X_y=True)
 TRIPLETS = NearestTriplets()(X, Y)
@@ -71,65 +69,6 @@ def test_the_hints_work():
     BoostMetric().fit(*Triplets.from_points(X[TRIPLETS.index[:9]]))
     points = X[TRIPLETS.index[:9][:, [0, 1, 0, 2]]]
     LSML().fit(*Triplets.from_quadruplets(np.vstack(points), np.arange(36).reshape(-1, 4)))
-
-
-@pytest.mark.parametrize("index", [INDEX, INDEX.tolist(), INDEX.astype(np.uint8)])
-@pytest.mark.parametrize("labels", [LABELS, LABELS.tolist(), LABELS.astype(float)])
-def test_row_numbers_of_pairs(index, labels):
-    with pytest.warns(UserWarning, match=r"^X looks like row numbers of pairs, .* ITML takes X as"):
-        ITML().fit(index, labels)
-
-
-@pytest.mark.parametrize(
-    ("learner", "points", "y"),
-    [
-        (NCA(), INDEX, LABELS),
-        (ITML(), INDEX.astype(float), LABELS),
-        (ITML(), INDEX, LABELS > 0),
-        (ITML(), INDEX - 1, LABELS),
-        (ITML(), [[0, 0], [0, 1], [1, 0], [1, 1]], [-1, 1, 1, -1]),
-        (ITML(), INDEX, Pairs([[0, 1], [0, 5]], [True, False])),
-    ],
-    ids=["labels only", "floats", "booleans", "negative", "equal numbers", "constraints"],
-)
-@pytest.mark.filterwarnings("error::UserWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_other_tables_of_two_columns(learner, points, y):
-    learner.fit(points, y)
-
-
-@pytest.mark.parametrize(
-    ("index", "hint"),
-    [
-        (TRIPLETS.index, "Triplets(index)"),
-        (TRIPLETS.index[:, [0, 1, 0, 2]], "the Triplets of Triplets.from_quadruplets(X, index)"),
-    ],
-)
-def test_row_numbers_without_y(index, hint):
-    message = message_of(LSML().fit, index)
-    assert message == (
-        "This LSML estimator requires y to be passed, but the target y is None. "
-        f"If X has row numbers, pass the rows as X, and {hint} as y."
-    )
-    assert message_of(LSML().fit, X).endswith("the target y is None.")
-
-
-@pytest.mark.parametrize(
-    ("table", "number"),
-    [
-        ([[0, 1], [2, 1]], 2),
-        ([[0, 1, 1]], 3),
-        ([[0, 1, 0, 2]], 4),
-        ([[0, 1, 2, 3, 4]], 0),
-        ([["a", "b"]], 0),
-        ([], 0),
-        ("rows.npy", 0),
-        (np.empty((0, 2), int), 0),
-        (csr_matrix([[0, 1]]), 0),
-    ],
-)
-def test_what_may_be_row_numbers(table, number):
-    assert row_numbers(table) == number
 
 
 @pytest.mark.parametrize("y", [TRIPLETS, PAIRS], ids=["triplets", "pairs"])

@@ -1,4 +1,4 @@
-"""Learners that learn from parts of the data: boosting, and NCA in batches.
+"""Boosting learners learn from parts of the data.
 
 Closed forms are in ``classic/test_summed.py``.
 """
@@ -13,13 +13,11 @@ from sklearn.datasets import load_digits
 
 from nearfar import (
     LMNN,
-    NCA,
     BoostMetric,
     DRMetric,
     Metric,
     MetricBoost,
     NearestTriplets,
-    SparseNCA,
     Triplets,
 )
 from nearfar.learners.base import MetricLearner
@@ -36,12 +34,10 @@ BOOSTING = {
     DRMetric: {"max_iter": 12},
     MetricBoost: {"max_iter": 20},
 }
-BATCHES = {NCA: {}, SparseNCA: {"sparsity": 0.001}}
 
 
 def made(cls):
-    given = BOOSTING.get(cls) or BATCHES[cls] | {"batch_size": 50, "max_iter": 1}
-    return cls(random_state=0, n_jobs=1, **given)
+    return cls(random_state=0, n_jobs=1, **BOOSTING[cls])
 
 
 def each(learners):
@@ -56,20 +52,15 @@ def test_who_learns_in_parts():
     learners = [c for c in public_names() if isinstance(c, type)]
     learners = [c for c in learners if issubclass(c, MetricLearner)]
     without = {c for c in learners if not hasattr(c(), "partial_fit")}
-    batched = {c for c in without if hasattr(c, "partial_fit")}
-    assert batched == set(BATCHES)
     rest = set(learners) - without - set(BOOSTING)
     assert all(issubclass(c, SummedClosedForm) for c in rest)
     assert LMNN in without
     for learner in (BoostMetric(variant="paper"), MetricBoost(response="binary")):
         assert not hasattr(learner, "partial_fit")
-    with pytest.raises(AttributeError, match="partial_fit") as found:
-        NCA().partial_fit(X, Y)
-    assert "set batch_size" in str(found.value.__cause__)
 
 
 @pytest.mark.slow
-@each([*BOOSTING, *BATCHES])
+@each(BOOSTING)
 def test_ten_parts_on_held_out_rows(cls):
     """Ten parts are not much worse than one fit, nor than Euclidean distance."""
     whole, parts = made(cls).fit(X[TRAIN], Y[TRAIN]), made(cls)
@@ -79,7 +70,7 @@ def test_ten_parts_on_held_out_rows(cls):
     assert error(parts.metric_) <= error(Metric.identity(64)) + 0.01
 
 
-@each([*BOOSTING, *BATCHES])
+@each(BOOSTING)
 def test_parts_change_the_metric_and_keep_its_past(cls):
     learner = made(cls).partial_fit(X[:300], Y[:300])
     first = learner.metric_
@@ -119,35 +110,3 @@ def test_fit_forgets_the_parts(cls):
     learner = made(cls).partial_fit(x[:40], y[:40]).partial_fit(x[40:], y[40:]).fit(x[40:], y[40:])
     expected = made(cls).fit(x[40:], y[40:])
     assert learner.metric_.matrix.tobytes() == expected.metric_.matrix.tobytes()
-
-
-@each(BATCHES)
-class TestBatches:
-    def test_one_part_is_one_pass(self, cls):
-        part = made(cls).partial_fit(X[:500], Y[:500])
-        whole = made(cls).set_params(validation_fraction=None).fit(X[:500], Y[:500])
-        np.testing.assert_allclose(part.metric_.matrix, whole.metric_.matrix, atol=1e-12)
-
-    def test_two_passes_over_a_part(self, cls):
-        """Adam's moments are kept: two parts are two passes."""
-        random = np.random.RandomState(0)
-        part = made(cls).set_params(scale="standard", random_state=random, batch_size=50)
-        part.partial_fit(X[:100], Y[:100]).partial_fit(X[:100], Y[:100])
-        twice = made(cls).set_params(scale="standard", validation_fraction=None, max_iter=2)
-        twice.fit(X[:100], Y[:100])
-        np.testing.assert_allclose(part.metric_.matrix, twice.metric_.matrix, atol=1e-12)
-
-    def test_it_continues_a_fit(self, cls):
-        fitted = made(cls).set_params(max_iter=20).fit(X[:500], Y[:500])
-        before = fitted.metric_.matrix.copy()
-        fitted.partial_fit(X[500:600], Y[500:600])
-        near = np.abs(fitted.metric_.matrix - before).max()
-        first = made(cls).partial_fit(X[500:600], Y[500:600]).metric_.matrix
-        assert 0 < near < np.abs(first - before).max()
-
-    def test_parts_of_one_class_are_refused(self, cls):
-        learner = made(cls).partial_fit(X[:200], Y[:200])
-        before = learner.metric_
-        with pytest.raises(ValueError, match="No batch of 50 has two classes"):
-            learner.partial_fit(X[Y == 3][:60], Y[Y == 3][:60])
-        assert learner.metric_ is before

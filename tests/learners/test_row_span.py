@@ -48,9 +48,7 @@ def learner_of(name):
 def test_the_metric_is_that_among_all_features(name, wide, monkeypatch):
     X, y = wide
     inside = learner_of(name).fit(X, y).metric_
-    monkeypatch.setattr(
-        fitting, "in_span", lambda data, scale, method, warm: (data, scale, method, warm)
-    )
+    monkeypatch.setattr(fitting, "in_span", lambda data, scale, method, warm: (data, scale, method))
     among_all = learner_of(name).fit(X, y).metric_
     expected, found = among_all.distances(X), inside.distances(X)
     np.testing.assert_allclose(found, expected, atol=CLOSE.get(name, 1e-6) * expected.max())
@@ -105,9 +103,7 @@ def test_a_prior_of_ones_own(name, wide, rng, monkeypatch):
     own = Metric(rng.standard_normal((3, 50)))
     learner = learner_of(name).set_params(prior=own, scale="unit")
     inside = learner.fit(X, y).metric_.distances(X)
-    monkeypatch.setattr(
-        fitting, "in_span", lambda data, scale, method, warm: (data, scale, method, warm)
-    )
+    monkeypatch.setattr(fitting, "in_span", lambda data, scale, method, warm: (data, scale, method))
     among_all = learner.fit(X, y).metric_.distances(X)
     np.testing.assert_allclose(inside, among_all, atol=5e-3 * among_all.max())
 
@@ -159,14 +155,6 @@ def test_points_of_the_span_have_their_coordinates(rng):
     for row in X:
         own = span.coordinates(row[None])[0]
         np.testing.assert_allclose(span.point(own), row, atol=1e-10)
-
-
-def test_the_last_span_is_kept_while_it_holds_the_rows(rng):
-    X, span = spanned(rng)
-    inside = span.lift(Metric(np.diag([1.0] * span.rank + [0.5, 0.2])))
-    assert RowSpan.of(X, "unit", [inside], last=span) is span
-    assert RowSpan.of(X, "standard", [inside], last=span) is not span
-    assert RowSpan.of(X + rng.standard_normal(X.shape), "unit", last=span) is not span
 
 
 def test_metrics_that_add_directions(rng):

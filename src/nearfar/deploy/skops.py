@@ -51,7 +51,6 @@ TRUSTED_TYPES = [
     "nearfar.learners.nca.nca.SparseNCA",
     "nearfar.learners.forest.piecewise_metric.PiecewiseMetric",
     "nearfar.learners.problem.MetricBuilder",
-    "nearfar.learners.problem.WarmStart",
     "nearfar.learners.scaling.RowSpan",
     "nearfar.learners.scaling.Scaler",
     "nearfar.learners.selection.auto.AutoMetric",

@@ -21,7 +21,7 @@ import inspect
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 from importlib import import_module
@@ -45,11 +45,10 @@ from nearfar.learners.declaration import (
     Variant,
     learner,
 )
-from nearfar.learners.fitting import Data, FitMethod, warn_of_row_numbers
+from nearfar.learners.fitting import Data, FitMethod, samples_blocks
 from nearfar.learners.problem import (
     FitInput,
     Problem,
-    WarmStart,
     build_near_covariance,
 )
 from nearfar.learners.score import labelled_sample, score
@@ -57,7 +56,7 @@ from nearfar.learners.selection.choice import Selection, Shrinkage
 from nearfar.learners.selection.scale import SCALES
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import naming_remedies, refuse_masked
-from nearfar.rows import as_rows
+from nearfar.rows import Rows, as_rows
 from nearfar.runtime.history import History, Iteration
 from nearfar.runtime.parameters import ParameterRule, check_parameters
 from nearfar.runtime.progress import (
@@ -116,9 +115,6 @@ class MetricLearner(
     reads_rows: ClassVar[tuple[str, ...]] = ()
     """Kinds of supervision with which the learner accepts rows that are not in memory."""
 
-    reads_rows_with: ClassVar[str] = ""
-    """The parameter that must be set for that, if there is one."""
-
     auto_scales: ClassVar[tuple[str, ...]] = SCALES
     """What ``scale="auto"`` chooses from."""
 
@@ -156,11 +152,9 @@ class MetricLearner(
     _learned_numbers: ClassVar[bool] = False
     _labelled_sample: ClassVar[tuple[Floats, Array] | None] = None
     _n_known: ClassVar[int] = 0
-    _n_before: ClassVar[int] = 0
+    _n_before: ClassVar[int | None] = None
     _n_done: ClassVar[int] = 0
-    _is_part: ClassVar[bool] = False
 
-    _checked = fitting.check
     score = score
 
     @abstractmethod
@@ -173,6 +167,11 @@ class MetricLearner(
         for name, rule in self._rules.items():
             if values[name] is not self._defaults[name]:
                 check_parameters({name: rule}, values)
+
+    def _checked(self, X: object, y: object, *args: Any, **options: Any) -> Data:
+        """Check X and what is known of its rows (`fitting.check`)."""
+        options = {"ignores_y": self.ignores_y, "numbers": self._takes_numbers(y)} | options
+        return fitting.check(self, X, y, *args, reads=self._kinds_read(), **options)
 
     def _method(self) -> FitMethod:
         """Return how the learner is fitted, with the paper's values in place of its own."""
@@ -190,7 +189,15 @@ class MetricLearner(
         build = settled._build_problem
         if settled.prior == "covariance":
             build = partial(build_near_covariance, settled)
-        return FitMethod(settled, build, scale, start)
+        return FitMethod(
+            settled,
+            build,
+            scale,
+            start,
+            rotates=settled._rotates(),
+            samples=settled._slow_on_many_rows(),
+            n_before=self._n_before,
+        )
 
     def _rotates(self) -> bool:
         """Whether a fit to rotated rows gives the rotated metric."""
@@ -213,16 +220,6 @@ class MetricLearner(
         drawn = getattr(self.constraints, "ignores_rows", False)
         kinds = self.reads_rows
         return (*kinds, "labels") if "triplets" in kinds and drawn else kinds
-
-    @staticmethod
-    def _who_reads_rows() -> str:
-        """Name the learners that accept rows which are not in memory."""
-        names = [
-            f"{name} (with {cls.reads_rows_with})" if cls.reads_rows_with else name
-            for name, cls in known_learners().items()
-            if cls.reads_rows
-        ]
-        return f"{', '.join(names[:-1])} and {names[-1]}"
 
     def _most_components(self, n_features: int) -> int:
         """Return the largest possible `n_components`."""
@@ -264,24 +261,22 @@ class MetricLearner(
         showing = shown_if(self.verbose > 0, type(self).__name__)
         with fitting.restore_on_error(self, X), limited_threads(self.n_jobs), showing:
             splits = self.tells_expected or self.validation_fraction is not None
-            data = fitting.check(self, X, y, groups, sample_weight=sample_weight, splits=splits)
-            data, notes = fitting.in_memory(data, self)
+            data = self._checked(X, y, groups, sample_weight=sample_weight, splits=splits)
+            method, notes, kind = self._method(), (), data.supervision.kind
+            if isinstance(data.X, Rows) and samples_blocks(self, kind, self._kinds_read()):
+                data, notes = fitting.in_memory(data, method)
             if self.tells_expected and data.copies is not None:
                 warnings.warn(f"{data.copies}, unless groups are given.", stacklevel=3)
-            if data.X.shape[1] == 2 and "pairs" in self.supervision:
-                warn_of_row_numbers(self, X, y)
-            method = self._method()
-            fitting.check_learnable(data, method)
+            most = self._most_components(data.X.shape[1])
+            fitting.check_learnable(data.X, self.n_components, most)
             kept = labelled_sample(data, y)
-            scale = fitting.choose_scale(data, method)
+            self.scale_ = scale = fitting.choose_scale(data, method)
             random_state = check_random_state(self.random_state)
             done = self.__dict__.pop("_n_done", 0)
-            warm = fitting.warm_start(self, data) if self.warm_start or done else None
-            self.scale_ = scale
-            data, scale, method, warm = fitting.in_span(data, scale, method, warm)
+            warm = self._continued(data.X.shape[1]) if self.warm_start or done else None
+            data, scale, method = fitting.in_span(data, scale, method, warm)
             selection = fitting.select(data, scale, method)
-            seed = self.random_state if isinstance(self.random_state, int) else 0
-            data = fitting.restrict(data, selection.n_rows, seed)
+            data = fitting.restrict(data, selection.n_rows, method.seed)
             warm = warm or selection.start
             prepared = fitting.prepare(data, scale, random_state, warm, method.span)
             with stage("preparing the first iteration"):
@@ -295,6 +290,20 @@ class MetricLearner(
             self._labelled_sample = kept  # type: ignore[misc]
             self._learned_numbers = data.supervision.kind == "numbers"  # type: ignore[misc]
         return self
+
+    def _continued(self, n_features: int) -> Any:
+        """Return the metric to continue from: of the last fit, or one that was assigned since."""
+        metric = self.__dict__.get("metric_")
+        if metric is None:
+            return None
+        if not hasattr(metric, "transform"):
+            raise ValueError("warm_start cannot continue from a SignedForm, which is not a metric.")
+        if metric.n_features != n_features:
+            raise ValueError(
+                f"warm_start: the fitted metric is for {metric.n_features} features; "
+                f"X has {n_features}."
+            )
+        return metric
 
     def _fit_problem(
         self,
@@ -335,9 +344,6 @@ class MetricLearner(
         history.row_curve = selection.curve
         attributes = fitting.finish(problem, history, builder, prepared, data, selection, method)
         metric = attributes["metric_"]
-        if self.warm_start:
-            state = problem.resume_state(history, builder)
-            attributes["_last_fit"] = WarmStart(metric, state, method.span)
         self.__dict__ |= attributes
         message = problem.warning_message(history, metric)
         if message:
@@ -376,14 +382,6 @@ class MetricLearner(
         with naming_remedies():
             points = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return self.metric_.transform(points)
-
-    def get_metric(self) -> Callable[..., float]:
-        """Return the learned distance as a function of two points; see `Metric.get_metric`.
-
-        A later fit does not change it.
-        """
-        check_is_fitted(self)
-        return self.metric_.get_metric()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -488,3 +486,8 @@ def features_of(fitted: Estimator, X: ArrayLike) -> Floats:
         X = fitted[:-1].transform(X) if len(fitted) > 1 else X
         fitted = fitted.steps[-1][1]
     return np.asarray(check_array(X, dtype=[np.float64, np.float32]))
+
+
+def resume(learner: MetricLearner, metric: Metric, n_done: int) -> None:
+    """Let the next fit continue an interrupted one from its metric: trial fits are repeated."""
+    learner.__dict__ |= {"metric_": metric, "_n_done": n_done}

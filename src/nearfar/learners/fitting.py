@@ -31,7 +31,6 @@ from nearfar.learners.problem import (
     FitInput,
     MetricBuilder,
     Problem,
-    WarmStart,
     covariance_matrix,
 )
 from nearfar.learners.scaling import RowSpan, Scaler
@@ -107,6 +106,10 @@ class FitMethod:
         declarations.
     build: FitInput -> Problem.
     start: The metric that the fit starts from or adds to, if the user gave one.
+    rotates: Whether a fit to rotated rows gives the rotated metric.
+    samples: Whether the time of a fit grows so fast that it may learn from a sample of many rows.
+    n_before: Number of rows or constraints that the prior was learned from, in parts of the data;
+        None for a fit to all.
     scale_data: Data -> the part of them that "auto" may look at; None for all.
     span: Where rows are coordinates already, instead of features.
     """
@@ -115,6 +118,9 @@ class FitMethod:
     build: Callable[[FitInput], Problem]
     scale: str | None
     start: Metric | None = None
+    rotates: bool = False
+    samples: bool = True
+    n_before: int | None = None
     scale_data: Callable[[Data], Data] | None = None
     span: RowSpan | None = None
 
@@ -122,6 +128,12 @@ class FitMethod:
     def name(self) -> str:
         """Name of the learner, for messages."""
         return type(self.learner).__name__
+
+    @property
+    def seed(self) -> int:
+        """What trial fits and samples are drawn with."""
+        state = self.learner.random_state
+        return state if isinstance(state, int) else 0
 
 
 @stage("checking the rows")
@@ -131,27 +143,27 @@ def check(
     y: object = None,
     groups: ArrayLike | None = None,
     *,
+    numbers: bool = False,
+    reads: tuple[str, ...] = (),
     sample_weight: ArrayLike | None = None,
     reset: bool = True,
     min_samples: int = 2,
     splits: bool = False,
-    ignores_y: bool | None = None,
+    ignores_y: bool = False,
 ) -> Data:
     """Check X and what is known of its rows.
 
     Parameters
     ----------
+    numbers: Whether an array y has numbers to predict, not classes.
+    reads: Kinds of supervision with which rows may be read in blocks.
     sample_weight: shape (n_samples,). Rows of weight 0 are left out.
     reset: Whether the learner remembers the features.
     min_samples: The fewest rows that labels, or a learner without y, may come with.
     splits: Whether data are held out of the fit, so that copies of rows must stay together.
-    ignores_y: Whether y does not matter; by default as the learner declares.
+    ignores_y: Whether y does not matter.
     """
     check_rows_given(X, y)
-    ignores_y = learner.ignores_y if ignores_y is None else ignores_y
-    # A few numbers of a fold may look like classes.
-    of_fit = not reset and learner._learned_numbers and kind_of(y) == "labels"
-    numbers = of_fit or learner._takes_numbers(y)
     kind = "nothing" if ignores_y else kind_of(y, numbers=numbers)
     y = None if ignores_y else y
     refuse_masked(X, "X")
@@ -159,7 +171,7 @@ def check(
         refuse_missing(y, "y")
     points: Any = None
     if type(X) is not np.ndarray or chosen_executor() is not None:
-        points = _rows(X, kind, learner)
+        points = _rows(X, kind, learner, reads)
     floats = {"dtype": [np.float64, np.float32], "reset": reset}
     if points is not None:
         if y is None and not ignores_y:
@@ -200,11 +212,11 @@ def check(
     return Data(points, supervision)
 
 
-def _rows(X: object, kind: Kind, learner: MetricLearner) -> Rows | None:
+def _rows(X: object, kind: Kind, learner: MetricLearner, reads: tuple[str, ...]) -> Rows | None:
     """Return X as rows that are read in blocks; None if it is an array in memory."""
     rows = None if type(X) is np.ndarray else as_rows(X)
     known = "labels" if kind == "nothing" else kind
-    accepted = rows is not None and (known in learner._kinds_read() or _samples(learner, kind))
+    accepted = rows is not None and (known in reads or samples_blocks(learner, kind, reads))
     if rows is None or (isinstance(X, np.memmap) and not accepted):
         if chosen_executor() is not None:
             raise ValueError(
@@ -215,8 +227,8 @@ def _rows(X: object, kind: Kind, learner: MetricLearner) -> Rows | None:
     if not accepted:
         raise ValueError(
             f"{type(learner).__name__} does not learn from {kind} over rows that are not in "
-            f"memory; load them, or use one that does: {learner._who_reads_rows()}. With labels "
-            'and max_rows="auto", many others learn from a sample.'
+            f"memory; load them, or use one that does, such as RCA or BoostMetric. With labels and "
+            'max_rows="auto", many others learn from a sample.'
         )
     if min(rows.shape) == 0:
         raise ValueError(f"X needs at least one row and one column; its shape is {rows.shape}.")
@@ -228,28 +240,17 @@ def _rows(X: object, kind: Kind, learner: MetricLearner) -> Rows | None:
     return rows
 
 
-def _samples(learner: MetricLearner, kind: str) -> bool:
+def samples_blocks(learner: MetricLearner, kind: str, reads: tuple[str, ...]) -> bool:
     """Whether the learner reads a sample of labelled rows that are not in memory."""
-    return learner.max_rows not in (None, "all") and kind in ("labels", "numbers")
+    labelled = kind in ("labels", "numbers") and kind not in reads
+    return labelled and learner.max_rows not in (None, "all")
 
 
-def in_memory(data: Data, learner: MetricLearner) -> tuple[Data, tuple[str, ...]]:
-    """Read a sample of labelled rows, for learners that cannot read all of them in blocks.
-
-    Returns
-    -------
-    data : Data
-    notes : tuple of str
-        How many rows were read, if not all.
-    """
-    kind = data.supervision.kind
-    sampled = _samples(learner, kind) and kind not in learner._kinds_read()
-    if not sampled or not isinstance(data.X, Rows):
-        return data, ()
+def in_memory(data: Data, method: FitMethod) -> tuple[Data, tuple[str, ...]]:
+    """Read a sample of labelled rows; the notes say how many, if not all."""
+    learner, n_rows = method.learner, len(data.X)
     most = learner.max_rows if isinstance(learner.max_rows, int) else MOST_ROWS
-    n_rows = len(data.X)
-    seed = learner.random_state if isinstance(learner.random_state, int) else 0
-    data = restrict(data, most, seed)
+    data = restrict(data, most, method.seed)
     if learner.tells_expected or learner.validation_fraction is not None:
         data = Data(data.X, *keep_copies_together(data.X, data.supervision))
     if len(data.X) == n_rows:
@@ -281,9 +282,8 @@ def check_in_memory(X: Points) -> None:
 
 
 @stage("checking the rows")
-def check_learnable(data: Data, method: FitMethod) -> None:
-    """Refuse what cannot be learned from: values out of range, too many components."""
-    X, n_components = data.X, method.learner.n_components
+def check_learnable(X: Points, n_components: int | None, most: int) -> None:
+    """Refuse what cannot be learned from: values out of range, more components than `most`."""
     if isinstance(X, Rows):
         moments = Moments.of(X)
         largest = np.maximum(moments.largest, -moments.smallest)
@@ -301,10 +301,8 @@ def check_learnable(data: Data, method: FitMethod) -> None:
             f"Column {small[0]} of X has no value above {largest[small[0]]:.0e}, and squares of "
             "such values vanish; multiply it by a constant."
         )
-    if n_components is not None:
-        most = method.learner._most_components(X.shape[1])
-        if n_components > most:
-            raise ValueError(f"n_components must be at most {most}; got {n_components}.")
+    if n_components is not None and n_components > most:
+        raise ValueError(f"n_components must be at most {most}; got {n_components}.")
 
 
 @stage("choosing the scale")
@@ -326,28 +324,22 @@ def choose_scale(data: Data, method: FitMethod) -> str | None:
 
 
 def in_span(
-    data: Data, scale: str | None, method: FitMethod, warm: WarmStart | None = None
-) -> tuple[Data, str | None, FitMethod, WarmStart | None]:
+    data: Data, scale: str | None, method: FitMethod, warm: Any = None
+) -> tuple[Data, str | None, FitMethod]:
     """Return the fit of fewer rows than features as one of coordinates in their span (`RowSpan`).
 
-    All else stays as it is. So does what a warm start continues from, unless the last fit ran in
-    another space: then only its metric remains.
+    All else stays as it is.
     """
-    span, last = None, None if warm is None else warm.span
-    wide = isinstance(data.X, np.ndarray) and 1 < len(data.X) < data.X.shape[1]
-    if wide and method.learner._rotates():
-        metrics = (method.start, method.learner.prior, None if warm is None else warm.metric)
-        special = [metric for metric in metrics if isinstance(metric, Metric)]
-        span = RowSpan.of(data.X, scale, special, last, data.supervision.row_weight)
-    if span is not None and (method.learner.n_components or 1) > span.rank:
-        span = None
-    if warm is not None and last is not span:
-        warm = WarmStart(warm.metric, span=span)
-    if span is None:
-        return data, scale, method, warm
-    inside = Data(span.coordinates(data.X), data.supervision)
+    X, learner = data.X, method.learner
+    if not (isinstance(X, np.ndarray) and 1 < len(X) < X.shape[1] and method.rotates):
+        return data, scale, method
+    special = [m for m in (method.start, learner.prior, warm) if isinstance(m, Metric)]
+    span = RowSpan.of(X, scale, special, data.supervision.row_weight)
+    if span is None or (learner.n_components or 1) > span.rank:
+        return data, scale, method
     # Coordinates have the units of scaled rows.
-    return inside, None, replace(method, span=span), warm
+    inside = Data(span.coordinates(X), data.supervision)
+    return inside, None, replace(method, span=span)
 
 
 @stage("scaling the rows")
@@ -355,7 +347,7 @@ def prepare(
     data: Data,
     scale: str | None,
     random_state: np.random.RandomState,
-    warm: WarmStart | None = None,
+    warm: Any = None,
     span: RowSpan | None = None,
 ) -> FitInput:
     """Scale the rows; with a `span`, they are coordinates in it."""
@@ -365,40 +357,20 @@ def prepare(
     return FitInput(Z, scaler, data.supervision.consecutive(), random_state, warm)
 
 
-def warm_start(learner: MetricLearner, data: Data) -> WarmStart | None:
-    """Return where to continue: the metric of the last fit, or one that was set since."""
-    metric, n_features = learner.__dict__.get("metric_"), data.X.shape[1]
-    if metric is None:
-        return None
-    if not hasattr(metric, "transform"):
-        raise ValueError("warm_start cannot continue from a SignedForm, which is not a metric.")
-    if metric.n_features != n_features:
-        raise ValueError(
-            f"warm_start: the fitted metric is for {metric.n_features} features; "
-            f"X has {n_features}."
-        )
-    last: WarmStart | None = learner.__dict__.get("_last_fit")
-    return last if last is not None and last.metric is metric else WarmStart(metric)
-
-
-def resume(learner: MetricLearner, metric: Metric, n_done: int) -> None:
-    """Let the next fit continue an interrupted one from its metric: trial fits are repeated."""
-    learner.__dict__ |= {"metric_": metric, "_n_done": n_done}
-
-
 @stage("trial fits on held-out data")
 def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
     """Choose iterations and shrinkage on held-out data, unless that is turned off."""
     learner, X, supervision = method.learner, data.X, data.supervision
     fraction = learner.validation_fraction
-    required = fraction != "auto" and not learner._is_part
-    if fraction == "auto":
+    required = fraction != "auto" and method.n_before is None
+    if fraction == "auto" and method.n_before is not None:
+        fraction = _AUTO_FRACTION
+    elif fraction == "auto":
         untuned = learner.scale == "auto" and learner.variant != "paper" and not learner.warm_start
         shrinks = learner.prior is not None or learner.shrinks_without_prior
         labelled = supervision.kind == "labels"
         fraction = _AUTO_FRACTION if untuned and shrinks and labelled else None
-    selection = Selection()
-    seed = learner.random_state if isinstance(learner.random_state, int) else 0
+    selection, seed = Selection(), method.seed
     if isinstance(learner.max_rows, int) and not supervision.listed:
         selection = Selection(n_rows=learner.max_rows if learner.max_rows < len(X) else None)
     elif samples_rows(data, method):
@@ -440,8 +412,9 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
                 ConvergenceWarning,
                 stacklevel=5,
             )
-    before = learner._n_before / max(1, learner._n_before + len(supervision))
-    return replace(selection, shrinkage=max(selection.shrinkage, before))
+    before = method.n_before or 0
+    least = before / max(1, before + len(supervision))
+    return replace(selection, shrinkage=max(selection.shrinkage, least))
 
 
 def samples_rows(data: Data, method: FitMethod) -> bool:
@@ -449,7 +422,7 @@ def samples_rows(data: Data, method: FitMethod) -> bool:
     learner = method.learner
     return (
         learner.max_rows == "auto"
-        and learner._slow_on_many_rows()
+        and method.samples
         and learner.variant != "paper"
         and not learner.warm_start
         and not data.supervision.listed
@@ -479,7 +452,7 @@ def try_rows(
     part = next(parts, None)
     if part is None:
         return given or Selection()
-    warm: WarmStart | None = None
+    warm: Any = None
 
     def choose(size: int) -> Choice:
         nonlocal warm
@@ -495,9 +468,9 @@ def try_rows(
                     break
         if last is None:
             raise ValueError("Nothing was learned.")
-        if given == Selection() and "init" in learner._defaults and last[1].is_linear:
+        if given == Selection() and learner.init is not None and last[1].is_linear:
             # The fit to more rows begins at the map to which this one converged.
-            warm = WarmStart(last[1])
+            warm = last[1]
         trial = Trial(known.X, part.held_out, prior, iter([last]), any_form=True)
         return replace(best_choice([trial], patience=1), selection=replace(given, start=warm))
 
@@ -572,7 +545,7 @@ def finish(
         "prior_share_": selection.shrinkage,
         "_learned_metric": builder.lift(learned) if selection.shrinkage else metric,
         "_shrinkage": shrinkage,
-        "_n_known": learner._n_before + len(data.supervision),
+        "_n_known": (method.n_before or 0) + len(data.supervision),
     }
 
 
@@ -622,7 +595,7 @@ def follow(
     data: Data,
     scale: str | None,
     seed: int,
-    warm: WarmStart | None = None,
+    warm: Any = None,
 ) -> Path:
     """Begin a trial fit: return the prior, and the metrics along the fit."""
     prepared = prepare(data, scale, np.random.RandomState(seed), warm, method.span)
@@ -652,8 +625,6 @@ _OF_POINTS = {
     3: "Triplets.from_points(X)",
     4: "Triplets.from_quadruplets(np.vstack(X), np.arange(4 * len(X)).reshape(-1, 4))",
 }
-# What makes constraints of row numbers, by their number.
-_OF_ROWS = {3: "Triplets(index)", 4: "the Triplets of Triplets.from_quadruplets(X, index)"}
 
 # Ratio of sizes whose squares differ by about as much as double precision can hold.
 _LARGE_SPREAD = 1e7
@@ -671,36 +642,7 @@ def explained(error: BaseException, X: Any) -> ValueError | None:
             f"{message} Constraints are row numbers of X. {_OF_POINTS[np.shape(X)[1]]} makes rows "
             "and constraints of tuples of points."
         )
-    if needs_y and row_numbers(X) in _OF_ROWS:
-        return ValueError(
-            f"{message} If X has row numbers, pass the rows as X, and {_OF_ROWS[row_numbers(X)]} "
-            "as y."
-        )
     return None
-
-
-def warn_of_row_numbers(learner: MetricLearner, X: Any, y: Any) -> None:
-    """Warn if X looks like row numbers of pairs, and y like their labels in metric-learn."""
-    if "pairs" not in learner.supervision or row_numbers(X) != 2 or kind_of(y) != "labels":
-        return
-    if len(X) == np.size(y) and set(np.unique(y)) == {-1, 1}:
-        warnings.warn(
-            f"X looks like row numbers of pairs, and y like their labels; {type(learner).__name__} "
-            "takes X as rows of two features. For pairs, use fit(X, Pairs(index, similar=y == 1)), "
-            "where X has the rows.",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def row_numbers(X: ArrayLike) -> int:
-    """Return how many different row numbers each row of X may be; 0 if it is none."""
-    table = X if isinstance(X, np.ndarray) else np.asarray(X if isinstance(X, list) else 0)
-    if table.ndim != 2 or table.dtype.kind not in "iu" or table.shape[1] not in (2, 3, 4):
-        return 0
-    # A quadruplet may compare two pairs that share a row.
-    apart = table[:, 0] != table[:, 1]
-    return int(table.shape[1]) if table.size and table.min() >= 0 and apart.all() else 0
 
 
 def failed_computation(error: Exception, X: ArrayLike) -> ValueError:

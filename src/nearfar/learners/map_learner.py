@@ -76,7 +76,7 @@ class MapLearner(MetricLearner):
         self, Z: Points, data: FitInput, unit: float, n_components: int | None
     ) -> Matrix:
         """Return where to begin: the last fit, or `init`."""
-        start = self.init if data.warm is None else data.warm.metric
+        start = self.init if data.warm is None else data.warm
         if isinstance(start, Metric) and (len(start.parts) == 1 or not self.local_metrics):
             L = given_map(start, data, n_components)
             L = L * np.sqrt(unit)

@@ -28,23 +28,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class WarmStart:
-    """Where a fit continues.
-
-    Attributes
-    ----------
-    metric: The metric of the last fit, or one that was loaded from a file.
-    state: What the problem of the last fit returned as `Problem.resume_state`; None for a
-        metric that was loaded.
-    span: Where the last fit ran, if that was not on features.
-    """
-
-    metric: Any
-    state: Any = None
-    span: RowSpan | None = None
-
-
-@dataclass(frozen=True)
 class FitInput:
     """Checked and scaled input of a fit.
 
@@ -52,13 +35,14 @@ class FitInput:
     ----------
     Z: shape (n_samples, n_features). Scaled points; Rows only for learners that accept
         them.
+    warm: The metric of the last fit, or one that was assigned, to continue from.
     """
 
     Z: Any
     scaler: Scaler
     supervision: Supervision
     random_state: np.random.RandomState
-    warm: WarmStart | None = None
+    warm: Any = None
 
 
 @dataclass(frozen=True)
@@ -197,10 +181,6 @@ class Problem(ABC):
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Return the fitted attributes that the learner has beyond the common ones."""
         return {}
-
-    def resume_state(self, history: History, builder: MetricBuilder) -> object:
-        """Return what a warm start needs beyond the metric."""
-        return None
 
     def warning_message(self, history: History, metric: Metric) -> str:
         """Return what to warn of, or an empty string."""

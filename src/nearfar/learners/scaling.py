@@ -115,10 +115,6 @@ class Scaler:
         """The centre of the rows of X."""
         return self.center if self.span is None else self.span.point(self.center)
 
-    def same_as(self, other: Scaler) -> bool:
-        """Return whether another scaler has the same units."""
-        return self.unit_rows == other.unit_rows and np.array_equal(self.scale, other.scale)
-
     @property
     def euclidean(self) -> Metric:
         """Euclidean distance in the learner's units, as a metric on X."""
@@ -159,7 +155,6 @@ class RowSpan:
         X: Floats,
         scale: str | None,
         given: Iterable[Metric] = (),
-        last: RowSpan | None = None,
         row_weight: Vector | None = None,
     ) -> RowSpan | None:
         """Find the span of rows, and of the directions in which given metrics are special.
@@ -167,7 +162,6 @@ class RowSpan:
         Parameters
         ----------
         given: Metrics that a fit starts from or adds to.
-        last: That of the last fit, which is kept if it holds these rows and metrics too.
         row_weight: shape (n_samples,). For the scale.
 
         Returns
@@ -186,8 +180,6 @@ class RowSpan:
                 return None
             rows.append(special * (np.linalg.norm(Z) / (np.linalg.norm(special) or 1.0)))
         points = np.vstack(rows)
-        if last is not None and last.scaler.same_as(scaler) and lies_in_span(points, last.axes):
-            return last
         axes = axes_of_span(points)
         return cls(scaler, axes, varying) if axes.shape[1] < len(axes) else None
 

@@ -76,7 +76,10 @@ def score(
         Weights of the anchors of labels, or of the squared errors of numbers.
     """
     check_is_fitted(self)
-    data = fitting.check(self, X, y, sample_weight=sample_weight, reset=False, ignores_y=False)
+    # A few numbers of a fold may look like classes.
+    numbers = self._takes_numbers(y) or (self._learned_numbers and kind_of(y) == "labels")
+    options = {"ignores_y": False, "numbers": numbers, "reset": False}
+    data = self._checked(X, y, sample_weight=sample_weight, **options)
     fitting.check_in_memory(data.X)
     points, known, n_scored = data.X, data.supervision, len(data.X)
     if known.kind == "numbers":

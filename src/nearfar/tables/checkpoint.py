@@ -17,8 +17,7 @@ from typing import Self
 
 from nearfar.comparison.checkpoint import digest
 from nearfar.frames.formats import check_output
-from nearfar.learners.base import MetricLearner
-from nearfar.learners.fitting import resume
+from nearfar.learners.base import MetricLearner, resume
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.metric import Metric
 from nearfar.rows import Moments, as_rows

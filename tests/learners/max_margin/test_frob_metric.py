@@ -63,19 +63,6 @@ class TestOptimum:
         assert (objective - gap <= value * (1 + 1e-7)).all()
         assert learner.gap_ <= 1e-5 * objective[-1]
 
-    def test_multipliers_satisfy_the_optimality_conditions(self, solved):
-        learner, A, p, C, P, *_ = solved
-        shares = learner._last_fit.state[1]
-        values, vectors = np.linalg.eigh(P + np.tensordot(C * p * shares, A, 1))
-        positive = (vectors * np.maximum(0.0, values)) @ vectors.T
-        M = learner.metric_.matrix
-        np.testing.assert_allclose(M, positive, atol=1e-9 * np.abs(M).max())
-        margins = np.tensordot(A, M)
-        # Complementary slackness: what each constraint adds to the gap is not negative.
-        slack = C * p * (np.maximum(0.0, 1 - margins) - shares * (1 - margins))
-        assert slack.min() >= -1e-12 * C
-        assert slack.sum() == pytest.approx(learner.gap_, rel=1e-3, abs=1e-9 * C)
-
 
 def test_no_penalty_is_the_prior():
     X, y = load_iris(return_X_y=True)

@@ -58,18 +58,18 @@ def test_solvers_reach_the_optimum(posed, solver):
     problem = MaxMarginObjective(PairOperator(X, pairs, unit=1.0), C, P, tol=1e-6)
     iterations, reason = run(solver(problem, max_iter=5000))
     last = iterations[-1]
-    L = last.payload[0].factor
+    L = last.payload.factor
     found = L.T @ L
     assert reason == "converged"
     explicit = reference.objective(
-        found, last.payload[0].b, X, pairs.index, pairs.similar, C, pairs.weight, P
+        found, last.payload.b, X, pairs.index, pairs.similar, C, pairs.weight, P
     )
     assert last.objective == pytest.approx(explicit, rel=1e-10)
     assert value - slack - 1e-9 <= last.objective <= value * (1 + 2e-6)
     assert last.objective - value <= last.gap + 1e-9 * value
     # The objective is |M - P|^2 / 2 plus a convex function, and least at A.
     assert ((found - A) ** 2).sum() / 2 <= last.objective - value + slack + 1e-9 * value
-    for threshold in (b, *last.payload[0].b * np.linspace(0.9, 1.1, 5)):
+    for threshold in (b, *last.payload.b * np.linspace(0.9, 1.1, 5)):
         moved = reference.objective(
             found, threshold, X, pairs.index, pairs.similar, C, pairs.weight, P
         )

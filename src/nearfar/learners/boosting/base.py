@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -171,15 +171,12 @@ class NewTerms:
     constraint_weights: Vector | None = None
 
 
-def boost(
-    operator: Operator, rule: Rule, state: State, *, max_iter: int, trace: float = 0.0
-) -> Iterations:
+def boost(operator: Operator, rule: Rule, state: State, *, max_iter: int) -> Iterations:
     """Boost from a state until the rule or the number of iterations ends it.
 
     Parameters
     ----------
     state: Where to start.
-    trace: Trace of the terms that the state has already.
 
     Returns
     -------
@@ -187,8 +184,7 @@ def boost(
         Why it ended.
     """
     loss, u = operator.loss_and_weights(state)
-    objective = loss + rule.v * trace
-    previous = None
+    objective, trace, previous = loss, 0.0, None
     for _ in range(max_iter):
         eigenvalue, v = operator.leading_eigenpair(u, absolute=not rule.psd)
         if rule.no_direction_left(eigenvalue, v, previous):
@@ -258,10 +254,6 @@ def _newton_weights(slopes: Vector, curvature: Matrix) -> Vector:
     return nnls(size[:, None] * vectors.T, vectors.T @ slopes / size)[0]
 
 
-# Share of a part that `partial_fit` holds out, as a fit does by default.
-_HELD_OUT = 0.2
-
-
 @dataclass(frozen=True)
 class Terms:
     """Rank-one terms of a metric, M = sum_t weights_t directions_t directions_t'."""
@@ -278,10 +270,6 @@ class Terms:
     def factor(self) -> Matrix:
         """L with L'L = M, for weights that are not negative."""
         return np.sqrt(np.abs(self.weights))[:, None] * self.directions
-
-    def in_units(self, scale: Vector) -> Terms:
-        """Return the same terms, with unit vectors, for features multiplied by `scale`."""
-        return self.mapped(lambda directions: directions / scale)
 
     def mapped(self, rows_of_map: Callable[[Matrix], Matrix]) -> Terms:
         """Return the same terms, with unit vectors, for the features that a function leads to."""
@@ -329,37 +317,22 @@ class Start:
     Attributes
     ----------
     base: shape (rank, n_features). Factor of the metric that terms are added to: the prior,
-        or a metric loaded from a file.
-    earlier: Terms of the last fit, if this one continues it.
-    base_state, state: The operator's states of the base alone, and with the earlier terms.
+        or the metric that a fit continues from.
+    state: The operator's state of the base alone.
+    earlier: Terms that are there already.
     """
 
     base: Matrix | None
-    earlier: Terms
-    base_state: State
     state: State
+    earlier: Terms
 
-    @classmethod
-    def of(cls, operator: Operator, base: Matrix | None, earlier: Terms) -> Start:
-        """Find the operator's states of a base and earlier terms."""
-        base_state = operator.start() if base is None else operator.state(base)
-        start = cls(base, earlier, base_state, base_state)
-        if len(earlier.weights) == 0:
-            return start
-        return replace(start, state=operator.state(start.factor))
 
-    @property
-    def factor(self) -> Matrix:
-        """Factor of the base with the earlier terms; without rows if there are none."""
-        own = self.earlier.factor
-        return own if self.base is None else np.vstack([self.base, own])
-
-    def on_base(self, base: Matrix | None, operator: Operator) -> Start:
-        """Return the same metric as terms on another base, as far as it exceeds it."""
-        M = self.factor.T @ self.factor
-        values, vectors = np.linalg.eigh(M if base is None else M - base.T @ base)
-        kept = values > np.finfo(float).eps * np.abs(values).max()
-        return Start.of(operator, base, Terms(vectors[:, kept].T, values[kept]))
+def terms_beyond(L: Matrix, base: Matrix | None) -> Terms:
+    """Return the metric L'L as terms on a base, as far as it exceeds that, the largest first."""
+    M = L.T @ L
+    values, vectors = np.linalg.eigh(M if base is None else M - base.T @ base)
+    kept = values > len(values) * np.finfo(float).eps * np.trace(M)
+    return Terms(vectors[:, kept].T[::-1], values[kept][::-1])
 
 
 class BoostingProblem(Problem):
@@ -381,11 +354,6 @@ class BoostingProblem(Problem):
             "weights_": terms.weights,
             "_assembly": self.assembly,
         }
-
-    def resume_state(self, history: History, builder: MetricBuilder) -> object:
-        """Factor of the base, and the terms, in the units of X."""
-        base = None if self.base is None else self.base / builder.scale
-        return base, self.assembly.terms(history).in_units(builder.scale)
 
     def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where nothing is learned, unless the prior is a metric already."""
@@ -422,22 +390,18 @@ class BoostingLearner(ConstraintLearner):
             yield self._builder.lift(metric)
 
     def _start(self, operator: Operator, data: FitInput) -> Start:
-        """Start from the prior, or where the last fit ended."""
+        """Start from the prior, or from the metric of the last fit."""
         nothing = Terms.none(len(operator))
         if data.warm is None:
             prior = prior_factor(self.prior, self.prior_weight, data.scaler)
             if prior is None:
-                return Start(None, nothing, operator.start(), operator.start())
+                return Start(None, operator.start(), nothing)
             own = prior if isinstance(self.prior, Metric) else None
             state, factor = operator.prior_state(own, self.prior_weight)
-            return Start(np.sqrt(factor) * prior, nothing, state, state)
-        scale = data.scaler.scale * np.sqrt(operator.unit)
-        if data.warm.state is None:
-            L = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")
-            return Start.of(operator, L * np.sqrt(operator.unit), nothing)
-        base, terms = data.warm.state
-        base = None if base is None else base * scale
-        return Start.of(operator, base, terms.in_units(1.0 / scale))
+            return Start(np.sqrt(factor) * prior, state, nothing)
+        L = factor_on_scaled_points(data.warm, data.scaler, "metric to continue from")
+        L = L * np.sqrt(operator.unit)
+        return Start(L, operator.state(L), nothing)
 
     def _adds_to_a_metric(self) -> bool:
         """Whether `partial_fit` is possible: the result of a fit must be a metric to add to."""
@@ -485,16 +449,12 @@ def partial_fit(self: L, X: ArrayLike, y: object = None) -> L:
     True
     """
     part = clone(self).set_params(warm_start=False)
-    if self.validation_fraction == "auto":
-        part.set_params(validation_fraction=_HELD_OUT)
-        part._is_part = True
+    part._n_before = 0  # type: ignore[misc]
     if hasattr(self, "metric_"):
         validate_data(self, X, reset=False, skip_check_array=True)
         part.set_params(prior=self.metric_)
-        part._n_before = self._n_known
+        part._n_before = self._n_known  # type: ignore[misc]
     part.fit(X, y)
-    parameters = self.get_params(deep=False)
-    for name, value in vars(part).items():
-        if name not in parameters and name not in ("_n_before", "_is_part"):
-            setattr(self, name, value)
+    kept = self.get_params(deep=False).keys() | {"_n_before"}
+    self.__dict__ |= {name: value for name, value in vars(part).items() if name not in kept}
     return self

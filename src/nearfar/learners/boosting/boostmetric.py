@@ -53,6 +53,7 @@ from nearfar.learners.boosting.base import (
     Start,
     boost,
     partial_fit,
+    terms_beyond,
 )
 from nearfar.learners.boosting.triplet_operator import Line, TripletOperator
 from nearfar.learners.declaration import Variant, learner
@@ -204,7 +205,8 @@ class BoostMetric(BoostingLearner):
         start = self._start(operator, data)
         if self.corrective and data.warm is not None:
             prior = self._start(operator, replace(data, warm=None))
-            start = start.on_base(prior.base, operator)
+            assert start.base is not None
+            start = replace(prior, earlier=terms_beyond(start.base, prior.base))
         return BoostMetricProblem(operator, rule, start, self.max_iter, self.corrective)
 
 
@@ -228,10 +230,7 @@ class BoostMetricProblem(BoostingProblem):
         """Run Algorithm 2."""
         if self.corrective:
             return correct(self.operator, self.rule, self.start, max_iter=self.max_iter)
-        trace = float((self.start.earlier.factor**2).sum())
-        return boost(
-            self.operator, self.rule, self.start.state, max_iter=self.max_iter, trace=trace
-        )
+        return boost(self.operator, self.rule, self.start.state, max_iter=self.max_iter)
 
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """Terms, and the certified gap."""
@@ -240,7 +239,7 @@ class BoostMetricProblem(BoostingProblem):
     def _gap(self, history: History) -> float:
         L = self.assembly.terms(history).factor
         own = self.operator.factor_margins(L)
-        u = self.operator.loss_and_weights(self.start.base_state + own)[1]
+        u = self.operator.loss_and_weights(self.start.state + own)[1]
         inner = float(u @ own)
         del own
         trace = float((L**2).sum())
@@ -341,7 +340,8 @@ def correct(
     For the factor L of M = L'L, (P0) is smooth and unconstrained, with gradient 2 (v L - L A(u)).
     The leading eigenvector of A(u) leads out of every stationary point that is not the optimum.
     """
-    state, margins, L = start.base_state, start.state, start.earlier.factor
+    state, L = start.state, start.earlier.factor
+    margins = state + operator.factor_margins(L) if len(L) else state
     loss, u = operator.loss_and_weights(margins)
     objective, stalled = loss + rule.v * float((L**2).sum()), False
     evaluations = 0

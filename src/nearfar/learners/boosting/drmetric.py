@@ -194,7 +194,7 @@ class DRMetric(BoostingLearner):
         )
         rule = DoublyRegularized(
             soft,
-            spanned.start.base_state,
+            spanned.start.state,
             self.independence,
             self.tol,
             self.solver or ("lp" if paper else "entropy"),

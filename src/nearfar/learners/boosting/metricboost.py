@@ -218,9 +218,9 @@ class MetricBoost(BoostingLearner):
         votes = None
         if self.response == "binary":
             votes = Votes.none(len(operator))
-            if data.warm is not None and data.warm.metric.votes is not None:
+            if data.warm is not None and data.warm.votes is not None:
                 to_scaled = partial(data.scaler.map_of_scaled, unit=operator.unit)
-                votes = data.warm.metric.votes.mapped(to_scaled)
+                votes = data.warm.votes.mapped(to_scaled)
         psd = self.variant != "paper"
         zero: Any = operator.start()
         u: Any = operator.loss_and_weights(zero)[1]
@@ -274,7 +274,7 @@ class MetricBoostProblem(BoostingProblem):
             return boost_in_blocks(
                 operator,
                 self.rule,
-                self.start.factor,
+                np.empty((0, len(operator))) if self.base is None else self.base,
                 block_size=self.block_size,
                 max_iter=self.max_iter,
             )

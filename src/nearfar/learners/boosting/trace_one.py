@@ -25,6 +25,7 @@ from nearfar.learners.boosting.base import (
     BoostingProblem,
     Start,
     Terms,
+    terms_beyond,
 )
 from nearfar.learners.boosting.triplet_operator import TripletOperator
 from nearfar.learners.problem import FitInput, factor_on_scaled_points, prior_factor
@@ -82,18 +83,10 @@ def spanned_triplets(
         prior, offset = size * prior, operator.factor_margins(size * spanned)
     earlier = Terms.none(data.Z.shape[1])
     if data.warm is not None:
-        if data.warm.state is not None:
-            terms: Terms = data.warm.state[1].in_units(1.0 / data.scaler.scale)
-        else:
-            # A metric that was loaded: its principal axes.
-            L = factor_on_scaled_points(data.warm.metric, data.scaler, "metric to continue from")
-            L = L * math.sqrt(operator.unit)
-            M = L.T @ L if prior is None else L.T @ L - prior.T @ prior
-            values, vectors = np.linalg.eigh(M)
-            kept = values > len(values) * np.finfo(float).eps * values[-1]
-            terms = Terms(vectors[:, kept].T[::-1], values[kept][::-1])
+        L = factor_on_scaled_points(data.warm, data.scaler, "metric to continue from")
+        terms = terms_beyond(L * math.sqrt(operator.unit), prior)
         earlier = Terms(terms.directions, terms.weights / terms.weights.sum())
-    return SpannedTriplets(triplets, operator, basis, Start(prior, earlier, offset, offset))
+    return SpannedTriplets(triplets, operator, basis, Start(prior, offset, earlier))
 
 
 class TraceOneProblem(BoostingProblem):
@@ -101,7 +94,7 @@ class TraceOneProblem(BoostingProblem):
 
     def __init__(self, spanned: SpannedTriplets, max_iter: int) -> None:
         self.operator, self.basis, self.start = spanned.operator, spanned.basis, spanned.start
-        self.offset: Vector = spanned.start.base_state
+        self.offset: Vector = spanned.start.state
         self.unit, self.max_iter, self.base = self.operator.unit, max_iter, spanned.start.base
         self.assembly = Assembly(spanned.start.earlier)
 

@@ -455,7 +455,8 @@ class SummedClosedForm(ClosedFormLearner):
             first, method = before is None, self._method()
             data = self._checked(X, y, reset=first, min_samples=2 if first else 1)
             fitting.check_in_memory(data.X)
-            fitting.check_learnable(data, method)
+            most = self._most_components(data.X.shape[1])
+            fitting.check_learnable(data.X, self.n_components, most)
             if data.supervision.kind not in (*self.supervision, "nothing"):
                 self._evidence(data.X, data.supervision)  # says why it cannot learn from this kind
             scale = fitting.choose_scale(data, method) if before is None else before.scale

@@ -209,7 +209,7 @@ class LMNN(MetricLearner):
     def _first_map(self, objective: Objective, data: FitInput, basis: Matrix) -> Matrix:
         """Return where to begin: the last fit, or the best multiple of `init`."""
         X, k = objective.X, self.n_components
-        first = self.init if data.warm is None else data.warm.metric
+        first = self.init if data.warm is None else data.warm
         if isinstance(first, Metric):
             L = given_map(first, data, k) @ basis.T
             L = L if k is None or k >= len(L) else principal_axes(L, X)[:k]

@@ -74,7 +74,7 @@ class LogDetLearner(ConstraintLearner):
         start = np.eye(space.X.shape[1])
         if data.warm is not None:
             name = "metric to continue from"
-            start = space.inside(factor_on_scaled_points(data.warm.metric, data.scaler, name))
+            start = space.inside(factor_on_scaled_points(data.warm, data.scaler, name))
         return LogDetProblem(space, edges, loss, start, self.tol, self.max_iter, fitted)
 
 

@@ -148,7 +148,7 @@ class MMC(ConstraintLearner):
         if data.warm is not None:
             # Begin with what the last metric adds to the prior.
             name = "metric to continue from"
-            factor = factor_on_scaled_points(data.warm.metric, data.scaler, name)
+            factor = factor_on_scaled_points(data.warm, data.scaler, name)
             M = factor.T @ factor
             problem.start = space.inside(M if prior is None else M - prior.T @ prior)
         return problem

@@ -10,7 +10,6 @@ are bounds of the optimum.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -19,7 +18,7 @@ import numpy as np
 
 from nearfar.numerics.optimizers import Bounds, lbfgs
 from nearfar.runtime.history import Iteration, Iterations
-from nearfar.typing import Array, Matrix, Vector
+from nearfar.typing import Matrix, Vector
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def ascend_box(
             upper = objective(solution)
             lower, number = max(lower, value), number + 1
             if best is None or upper < best.objective:
-                best = Iteration(upper, payload=(solution, share))
+                best = Iteration(upper, payload=solution)
             best = replace(best, gap=best.objective - lower)
             yield best
             if certified(best.objective, lower, tol):
@@ -149,11 +148,3 @@ def ascend_box(
         if lower <= before:
             return "stalled"
     return "max_iter"
-
-
-def digest(*parts: Array | float | None) -> bytes:
-    """Identify the points and constraints that multipliers belong to."""
-    content = hashlib.blake2b()
-    for part in parts:
-        content.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
-    return content.digest()

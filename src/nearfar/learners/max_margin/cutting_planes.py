@@ -20,7 +20,6 @@ one variable per plane, over a simplex; [.]+ is the projection on the psd cone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -226,7 +225,6 @@ def cut_planes(
     problem: MaxMarginObjective,
     *,
     max_iter: int,
-    planes: list[Plane] | None = None,
     start: Solution | None = None,
     printed: bool = False,
 ) -> Iterations:
@@ -240,22 +238,13 @@ def cut_planes(
     Parameters
     ----------
     max_iter: The most planes to add.
-    planes: Planes of an earlier run on the same pairs, whatever its C; new ones are
-        appended.
     start: Where to start; by default at the prior.
     printed: Whether to go on from the model's minimum.
     """
-    planes = [] if planes is None else planes
-    model = PlaneModel(problem, planes)
+    model = PlaneModel(problem)
     best = problem.solution(PsdSplit.of(problem.P), 0.0) if start is None else start
     objective = problem.objective(best)
-
-    def add(plane: Plane) -> None:
-        planes.append(plane)
-        model.add(plane)
-
-    if not planes:
-        add(problem.pairs.plane(best))
+    model.add(problem.pairs.plane(best))
     lower = 0.0
     for _ in range(max_iter):
         minimum, split, b = model.minimize(_MODEL_TOLERANCE * problem.tol * objective)
@@ -270,12 +259,14 @@ def cut_planes(
             objective,
             gap=objective - lower,
             step=float(model.alpha.max()),
-            payload=(best, None),
+            payload=best,
         )
         if converged:
             return "converged"
         close = certified(objective, lower, problem.tol)
-        add(problem.pairs.plane(best.toward(candidate, 1.0 if close else _STEP_TO_NEXT_PLANE)))
+        model.add(
+            problem.pairs.plane(best.toward(candidate, 1.0 if close else _STEP_TO_NEXT_PLANE))
+        )
     return "max_iter"
 
 
@@ -285,13 +276,11 @@ class PlaneModel:
     Weights alpha are in the simplex; the first belongs to the plane 0, which is always there.
     """
 
-    def __init__(self, objective: MaxMarginObjective, planes: Sequence[Plane]) -> None:
+    def __init__(self, objective: MaxMarginObjective) -> None:
         self.objective = objective
         n = objective.pairs.n_features
-        self.planes = [Plane(np.zeros((n, n)), 0.0, 0.0), *planes]
-        self.idle = np.zeros(len(self.planes), dtype=int)
-        self.alpha = np.zeros(len(self.planes))
-        self.alpha[0] = 1.0
+        self.planes = [Plane(np.zeros((n, n)), 0.0, 0.0)]
+        self.idle, self.alpha = np.zeros(1, dtype=int), np.ones(1)
 
     def add(self, plane: Plane) -> None:
         """Add a plane, and forget those that have long had no weight."""

@@ -37,12 +37,11 @@ import numpy as np
 
 from nearfar.learners.base import ConstraintLearner
 from nearfar.learners.declaration import MaxRows, learner
-from nearfar.learners.max_margin.box_dual import PsdSplit, ascend_box, digest
+from nearfar.learners.max_margin.box_dual import PsdSplit, ascend_box
 from nearfar.learners.problem import (
     FitInput,
     MetricBuilder,
     Problem,
-    WarmStart,
     factor_on_scaled_points,
     prior_factor,
     uncertified,
@@ -143,10 +142,12 @@ class FrobMetric(ConstraintLearner):
         problem = FrobProblem(objective, basis, prior, self.max_iter, edges.unit)
         if basis is not None and prior is not None:
             problem.base = prior - prior @ basis.T @ basis
-        if self.warm_start:
-            problem.digest = digest(data.Z, edges.unit, triplets.index, triplets.weight)
         if data.warm is not None:
-            problem.resume(data.warm, data)
+            # At the optimum multipliers are 0 for margins above one, and at their bound for those
+            # below.
+            L = factor_on_scaled_points(data.warm, data.scaler, "metric to continue from")
+            margins = objective.margins(_in_basis(L * np.sqrt(edges.unit), basis))
+            problem.shares = (margins < 1.0).astype(np.float64)
         return problem
 
 
@@ -216,7 +217,6 @@ class FrobProblem(Problem):
         features.
     prior: shape (rank, n_features). Factor of the prior.
     shares: shape (n_triplets,). Multipliers to start from, as shares of their bounds.
-    digest: Identifies the points and triplets.
     """
 
     objective: FrobObjective
@@ -225,19 +225,6 @@ class FrobProblem(Problem):
     max_iter: int
     unit: float
     shares: Vector | None = None
-    digest: bytes = b""
-
-    def resume(self, warm: WarmStart, data: FitInput) -> None:
-        """Start from the multipliers of the last fit, or from the triplets that a metric violates.
-
-        At the optimum multipliers are 0 for margins above one, and at their bound for those below.
-        """
-        if warm.state is not None and warm.state[0] == self.digest:
-            self.shares = warm.state[1]
-            return
-        L = factor_on_scaled_points(warm.metric, data.scaler, "metric to continue from")
-        margins = self.objective.margins(_in_basis(L * np.sqrt(self.unit), self.basis))
-        self.shares = (margins < 1.0).astype(np.float64)
 
     def solve(self) -> Iterations:
         """Maximise the dual."""
@@ -246,12 +233,12 @@ class FrobProblem(Problem):
 
     def factor(self, history: History) -> Matrix:
         """Return the factor of the last solution, for all features."""
-        L: Matrix = history[-1].payload[0][0].factor
+        L: Matrix = history[-1].payload[0].factor
         return L if self.basis is None else L @ self.basis
 
     def metric(self, history: History, builder: MetricBuilder) -> Metric:
         """Return the metric of the last solution, or the prior if that is zero."""
-        if not history[-1].payload[0][0].is_negative:
+        if not history[-1].payload[0].is_negative:
             return builder.build(self.factor(history))
         kept = np.eye(len(builder.scale)) if self.prior is None else self.prior
         return replace(builder, base=None).build(kept)
@@ -260,13 +247,9 @@ class FrobProblem(Problem):
         """The certified gap."""
         return {"gap_": max(0.0, history[-1].gap)}
 
-    def resume_state(self, history: History, builder: MetricBuilder) -> tuple[bytes, Vector]:
-        """Multipliers, and a digest of what they belong to."""
-        return self.digest, history[-1].payload[1]
-
     def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where the optimum was not reached, or is zero."""
-        if history[-1].payload[0][0].is_negative:
+        if history[-1].payload[0].is_negative:
             kept, advice = "the prior", "a smaller C"
             if self.prior is None:
                 kept, advice = "Euclidean distance", "a larger C or a prior"

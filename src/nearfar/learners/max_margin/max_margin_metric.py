@@ -38,26 +38,21 @@ A path over C: the planes of one C stay valid for every other.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.learners.base import ConstraintLearner
 from nearfar.learners.declaration import Variant, learner
 from nearfar.learners.fitting import FitMethod
-from nearfar.learners.max_margin.box_dual import ascend_box, digest
+from nearfar.learners.max_margin.box_dual import ascend_box
 from nearfar.learners.max_margin.cutting_planes import (
     MaxMarginObjective,
     PairOperator,
-    Plane,
     Solution,
     cut_planes,
 )
@@ -66,16 +61,13 @@ from nearfar.learners.problem import (
     FitInput,
     MetricBuilder,
     Problem,
-    WarmStart,
     factor_on_scaled_points,
     prior_factor,
     uncertified,
 )
-from nearfar.learners.scaling import Scaler
 from nearfar.metrics.feature_maps import Kernel, KernelMap
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import naming_remedies
-from nearfar.rows import Moments, Rows
 from nearfar.runtime.history import History, Iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number
 from nearfar.supervision import Pairs, RandomPairs
@@ -94,7 +86,8 @@ class MaxMarginMetric(ConstraintLearner):
     Parameters
     ----------
     C : float, default=100.0
-        Penalty for violated margins. It matters most; `max_margin_path` finds a good value.
+        Penalty for violated margins. It matters most: try 1, 100 and 10,000 on pairs that are
+        held out.
     kernel : str or callable, optional
         Learn in the space of a kernel: a name of `sklearn.metrics.pairwise`, or a function of two
         rows (a metric with your own function cannot be saved). It sees centred and scaled points,
@@ -254,11 +247,6 @@ class MaxMarginMetric(ConstraintLearner):
         problem = MaxMarginProblem(
             objective, solver, self.max_iter, operator.unit, printed=self.variant == "paper"
         )
-        if self.warm_start:
-            content = Moments.of(features).squares if isinstance(features, Rows) else features
-            problem.digest = digest(
-                content, operator.unit, pairs.index, pairs.similar, pairs.weight
-            )
         if basis is not None:
             scaler = data.scaler
             problem.features, problem.basis = features, basis.indices
@@ -277,8 +265,6 @@ class MaxMarginProblem(Problem):
     solver: "auto" takes the box, and planes if that stalls.
     printed: Whether planes are those of the algorithm as printed.
     basis: shape (n_basis,). Rows of X that are the kernel's basis.
-    digest: Identifies the points and pairs.
-    shares: shape (n_pairs,). Multipliers to start from, as shares of their bounds.
     """
 
     objective: MaxMarginObjective
@@ -287,29 +273,21 @@ class MaxMarginProblem(Problem):
     unit: float
     printed: bool = False
     basis: Ints | None = None
-    digest: bytes = b""
-    planes: list[Plane] = field(default_factory=list)
-    shares: Vector | None = None
     start: Solution | None = None
     stops_early = False
 
-    def resume(self, warm: WarmStart, data: FitInput) -> None:
-        """Continue with the planes or multipliers of the last fit, or from a metric."""
-        if warm.state is not None and warm.state[0] == self.digest:
-            self.planes, self.shares = list(warm.state[1]), warm.state[2]
-            if self.planes and self.solver == "auto":
-                self.solver = "planes"
-            return
-        basis, earlier = self.feature_map, warm.metric.feature_map
+    def resume(self, metric: Metric, data: FitInput) -> None:
+        """Start from a metric, with the best threshold for it."""
+        basis, earlier = self.feature_map, metric.feature_map
         if basis is None:
-            L = factor_on_scaled_points(warm.metric, data.scaler, "metric to continue from")
+            L = factor_on_scaled_points(metric, data.scaler, "metric to continue from")
         elif (
             isinstance(earlier, KernelMap)
             and isinstance(basis, KernelMap)
             and earlier.points.shape == basis.points.shape
             and np.allclose(earlier.points, basis.points)
         ):
-            L = warm.metric.L
+            L = metric.L
         else:
             raise ValueError("warm_start: the fitted metric has another kernel basis.")
         self.start = self.objective.with_best_threshold(L * np.sqrt(self.unit))
@@ -322,14 +300,13 @@ class MaxMarginProblem(Problem):
         if self.solver in ("auto", "box"):
             top = objective.C * objective.pairs.p
             reason = yield from ascend_box(
-                objective.dual, objective.objective, top, objective.tol, self.max_iter, self.shares
+                objective.dual, objective.objective, top, objective.tol, self.max_iter
             )
             if self.solver == "box" or reason != "stalled":
                 return reason
         planes = cut_planes(
             objective,
             max_iter=self.max_iter,
-            planes=self.planes,
             start=self.start,
             printed=self.printed,
         )
@@ -337,14 +314,14 @@ class MaxMarginProblem(Problem):
 
     def factor(self, history: History) -> Matrix:
         """Return the factor of the last solution."""
-        solution: Solution = history[-1].payload[0]
+        solution: Solution = history[-1].payload
         return solution.factor
 
     def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
         """The threshold, the certified gap and, with a kernel, the basis."""
         last = history[-1]
         basis = {} if self.basis is None else {"basis_": self.basis}
-        return {"threshold_": last.payload[0].b, "gap_": max(0.0, last.gap), **basis}
+        return {"threshold_": last.payload.b, "gap_": max(0.0, last.gap), **basis}
 
     def shrunk_attributes(self, metric: Metric, data: FitInput) -> dict[str, object]:
         """The best threshold for the shrunk metric."""
@@ -354,128 +331,8 @@ class MaxMarginProblem(Problem):
             L = metric.L
         return {"threshold_": self.objective.with_best_threshold(L * np.sqrt(self.unit)).b}
 
-    def resume_state(
-        self, history: History, builder: MetricBuilder
-    ) -> tuple[bytes, tuple[Plane, ...], Vector | None]:
-        """A digest of the points and pairs, the planes, and the multipliers as shares."""
-        return self.digest, tuple(self.planes), history[-1].payload[1]
-
     def warning_message(self, history: History, metric: Metric) -> str:
         """Warn where the optimum was not reached, or is zero."""
         if metric.is_zero:
             return "Nothing was learned: the best metric is zero. Use a larger C or a prior."
         return uncertified(history, self.max_iter)
-
-
-@dataclass(frozen=True)
-class MaxMarginPath:
-    """Learners along a path over C.
-
-    Attributes
-    ----------
-    C : array of shape (n_steps,)
-        The values of C, in increasing order.
-    learners : list of MaxMarginMetric
-        Fitted to all pairs, one for each.
-    scores : array of shape (n_steps, n_folds) or None
-        Share of held-out pairs classified correctly. Their rows also occur in training pairs:
-        expect less on new rows.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from nearfar import max_margin_path
-    >>> X, y = load_iris(return_X_y=True)
-    >>> path = max_margin_path(X, y, C=(1.0, 100.0), cv=3, random_state=0)
-    >>> path.scores.shape
-    (2, 3)
-    >>> path.best.C in path.C
-    True
-    """
-
-    C: Vector
-    learners: list[MaxMarginMetric]
-    scores: Vector | None
-
-    @property
-    def best(self) -> MaxMarginMetric:
-        """The learner with the best mean score; of equals, that of the smallest C."""
-        if self.scores is None:
-            raise ValueError("The path was not cross-validated; pass cv to max_margin_path.")
-        return self.learners[int(self.scores.mean(axis=1).argmax())]
-
-
-def max_margin_path(
-    X: ArrayLike,
-    y: ArrayLike | Pairs,
-    C: Iterable[float] = (1.0, 10.0, 100.0, 1e3, 1e4),
-    *,
-    learner: MaxMarginMetric | None = None,
-    cv: int | None = 5,
-    random_state: int | np.random.RandomState | None = None,
-) -> MaxMarginPath:
-    """Fit a max-margin metric for several values of C, each starting from the last.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,), or Pairs
-        Labels, from which the learner's strategy draws pairs once, or pairs.
-    C : iterable of float, default=(1, 10, 100, 1e3, 1e4)
-    learner : MaxMarginMetric, optional
-        What to fit; its `C` is not used.
-    cv : int or None, default=5
-        Folds of pairs for scores; None for none.
-    random_state : int, RandomState or None, default=None
-        For drawing pairs and folds.
-
-    Returns
-    -------
-    MaxMarginPath
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from nearfar import max_margin_path
-    >>> path = max_margin_path(*load_wine(return_X_y=True), C=[1, 100], cv=3, random_state=0)
-    >>> path.best.C
-    100.0
-    """
-    prices = np.unique(np.asarray(list(C), dtype=np.float64))
-    base = MaxMarginMetric() if learner is None else learner
-    rng = check_random_state(random_state)
-    drawn_from = clone(base)
-    data = drawn_from._checked(X, y)
-    if data.supervision.kind == "pairs":
-        pairs = data.supervision.pairs(data.X, None, None)
-    else:
-        # Those that a fit to the labels would draw.
-        Z = Scaler.fit(data.X, drawn_from.scale).transform(data.X)
-        pairs = data.supervision.pairs(Z, drawn_from.constraints or RandomPairs(), rng)
-    scores = None
-    if cv is not None:
-        folds = StratifiedKFold(cv, shuffle=True, random_state=rng.randint(2**31 - 1))
-        columns = []
-        for seen, unseen in folds.split(pairs.index, pairs.similar):
-            held_out = pairs.take(unseen)
-            right = [
-                fitted.predict(X, held_out) == held_out.similar
-                for fitted in _path(base, X, pairs.take(seen), prices)
-            ]
-            columns.append(np.average(right, axis=1, weights=held_out.weight))
-        scores = np.array(columns).T
-    return MaxMarginPath(prices, _path(base, X, pairs, prices), scores)
-
-
-def _path(
-    base: MaxMarginMetric, X: ArrayLike, pairs: Pairs, prices: Vector
-) -> list[MaxMarginMetric]:
-    """Fit one C after another; planes of one are below the loss for every other."""
-    learner = clone(base).set_params(warm_start=True, solver="planes")
-    learners = []
-    for price in prices:
-        learner.set_params(C=float(price)).fit(X, pairs)
-        fitted = copy.copy(learner).set_params(warm_start=base.warm_start, solver=base.solver)
-        del fitted._last_fit
-        learners.append(fitted)
-    return learners

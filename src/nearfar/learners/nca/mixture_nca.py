@@ -500,9 +500,9 @@ class MixtureNCA(MapLearner):
             varying = np.count_nonzero(np.ptp(Z, axis=0))
             L = np.eye(axes.shape[1])[: self.n_components or _MOST_ROWS] / varying**0.25
         warm = None
-        if data.warm is not None and len(data.warm.metric.parts) > 1:
+        if data.warm is not None and len(data.warm.parts) > 1:
             # The maps, padded or cut to as many rows, and the gate of a metric, for scaled points.
-            fitted, scale = data.warm.metric, data.scaler.scale * np.sqrt(unit)
+            fitted, scale = data.warm, data.scaler.scale * np.sqrt(unit)
             maps = np.zeros((len(fitted.parts), len(L), fitted.n_features))
             for rows, part in zip(maps, fitted.parts, strict=True):
                 rows[: part.n_components] = part.L[: len(L)] * scale

@@ -21,8 +21,7 @@ Where nearfar departs from the paper, and why:
 - L-BFGS in place of fixed steps and eigenvalue clipping. At the end, directions that the penalty
   makes vanish are dropped, if that lowers the objective.
 
-In batches, for very many points, Adam takes a step for each batch. `partial_fit` takes one pass
-over the batches of new rows, in the units of the first part, and keeps Adam's moments.
+In batches, for very many points, Adam takes a step for each batch.
 """
 
 from __future__ import annotations
@@ -30,14 +29,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
-from nearfar.learners import fitting
 from nearfar.learners.declaration import Validation, ValidationFraction, Variant, learner
 from nearfar.learners.map_learner import MapLearner
 from nearfar.learners.nca.mixture_nca import Mixture, MixtureProblem
@@ -48,15 +43,13 @@ from nearfar.learners.nca.soft_neighbors import (
     has_enough_classes,
     nonzero_rows,
 )
-from nearfar.learners.problem import FitInput, MetricBuilder, Problem, WarmStart
-from nearfar.learners.scaling import Scaler
-from nearfar.learners.selection.choice import EXACT_ROWS, Selection
+from nearfar.learners.problem import FitInput, Problem
+from nearfar.learners.selection.choice import EXACT_ROWS
 from nearfar.learners.selection.held_out import sample
 from nearfar.numerics.optimizers import lbfgs
 from nearfar.rows import Points, Rows
 from nearfar.runtime.history import History, Iteration, Iterations, map_iterations
 from nearfar.runtime.parameters import ParameterRule, choice, integer, number, optional
-from nearfar.runtime.threads import limited_threads
 from nearfar.typing import Ints, Matrix, Vector
 
 # Change of the map in a step: larger ones leave more noise, smaller ones need more passes.
@@ -98,11 +91,6 @@ class Adam:
     second: Matrix
     number: int
 
-    @classmethod
-    def start(cls, L: Matrix) -> Adam:
-        """Begin at a map."""
-        return cls(L, np.zeros_like(L), np.zeros_like(L), 0)
-
     def moved(self, gradient: Matrix) -> Adam:
         """Take a step."""
         number = self.number + 1
@@ -111,21 +99,6 @@ class Adam:
         size = np.sqrt(second / (1 - _MOMENTS[1] ** number)) + 1e-12
         step = _STEP / len(self.L) ** 0.5 * first / (1 - _MOMENTS[0] ** number) / size
         return Adam(self.L - step, first, second, number)
-
-
-class Stream(NamedTuple):
-    """Where `partial_fit` continues.
-
-    Attributes
-    ----------
-    scaler: Units of the first part, which all parts are scaled with.
-    unit: Mean variance of the first part's scaled points.
-    """
-
-    scale: str | None
-    scaler: Scaler
-    unit: float
-    at: Adam
 
 
 # Shares of the penalty: directions whose slope is above may be dropped; tried in order.
@@ -155,12 +128,10 @@ class _SingleMapLearner(MapLearner):
     batch_size: int | None = None
 
     reads_rows: ClassVar[tuple[str, ...]] = ("labels",)
-    reads_rows_with: ClassVar[str] = "batch_size"
     rotates: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {
         "batch_size": optional(integer(at_least=2)),
     }
-    _stream: ClassVar[Stream | None] = None
 
     def _kinds_read(self) -> tuple[str, ...]:
         blocks = self.batch_size is not None and self.variant != "paper"
@@ -179,13 +150,6 @@ class _SingleMapLearner(MapLearner):
 
     def _keeps_outside(self) -> bool:
         return self._objective()[1] == 0
-
-    def _problem(
-        self, points: SoftNeighbors | Batches, at: Adam, unit: float, max_iter: int
-    ) -> NCAProblem:
-        gain, sparsity = self._objective()
-        tol = self.tol if isinstance(points, SoftNeighbors) else 0.0
-        return NCAProblem(points, at, gain, sparsity, unit=unit, max_iter=max_iter, tol=tol)
 
     def _build_problem(self, data: FitInput) -> Problem:
         codes = data.supervision.labels(type(self).__name__)
@@ -207,46 +171,9 @@ class _SingleMapLearner(MapLearner):
         else:
             check_classes(codes)
             points = Batches(Z, codes, self.batch_size, data.random_state, weight)
-        return self._problem(points, Adam.start(start), unit, self.max_iter)
-
-    def _learns_in_parts(self) -> bool:
-        """Whether there is a `partial_fit`."""
-        if self.batch_size is None:
-            raise AttributeError("partial_fit learns in batches; set batch_size.")
-        return self.variant != "paper"
-
-    @available_if(_learns_in_parts)
-    def partial_fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Continue from the map so far with one pass over new rows, in batches."""
-        self._check_parameters()
-        with fitting.restore_on_error(self, X), limited_threads(self.n_jobs):
-            data = self._checked(X, y, reset=not hasattr(self, "metric_"))
-            method = self._method()
-            fitting.check_in_memory(data.X)
-            fitting.check_learnable(data, method)
-            random_state = check_random_state(self.random_state)
-            codes = data.supervision.labels(type(self).__name__)
-            if self._stream is None:
-                # The first part begins at the metric of a fit, or at `init`.
-                metric = self.__dict__.get("metric_")
-                scale = fitting.choose_scale(data, method) if metric is None else self.scale_
-                scaler = Scaler.fit(data.X, scale)
-                warm = None if metric is None else WarmStart(metric)
-                Z = scaler.transform(data.X)
-                first = FitInput(Z, scaler, data.supervision, random_state, warm)
-                Z, unit = self._in_units(first)
-                at = Adam.start(self._first_map(Z, first, unit, self.n_components))
-            else:
-                scale, scaler, unit, at = self._stream
-            Z = scaler.transform(data.X)
-            assert self.batch_size is not None
-            batches = Batches(Z / Z.dtype.type(np.sqrt(unit)), codes, self.batch_size, random_state)
-            prepared = FitInput(Z, scaler, data.supervision, random_state)
-            problem = self._problem(batches, at, unit, 1)
-            self._fit_problem(problem, prepared, data, method, Selection(), (X, y))
-            self.scale_ = scale
-            self._stream = Stream(scale, scaler, unit, problem.at)  # type: ignore[misc]
-        return self
+        gain, sparsity = self._objective()
+        tol = self.tol if isinstance(points, SoftNeighbors) else 0.0
+        return NCAProblem(points, start, gain, sparsity, unit, self.max_iter, tol)
 
 
 @learner
@@ -261,8 +188,7 @@ class NCA(_SingleMapLearner):
     max_iter : int, default=200
         The most iterations of L-BFGS, or, with `batch_size`, passes over the points.
     batch_size : int, optional
-        Learn from random batches of about this size, for very many points, and in parts
-        (`partial_fit`).
+        Learn from random batches of about this size, for very many points.
     n_components : int, optional
         Rows of the map that is learned; by default as many as there are features.
     tol : float, default=1e-4
@@ -376,14 +302,13 @@ class NCAProblem(NeighborhoodProblem):
     Attributes
     ----------
     points: All points at once, or in batches.
-    at: The first map, with k rows, and the moments of earlier gradients; with batches,
-        where the last pass ended.
+    start: The first map, with k rows.
     gain: What is maximised.
     sparsity: Penalty on the trace.
     """
 
     points: SoftNeighbors | Batches
-    at: Adam
+    start: Matrix
     gain: Gain
     sparsity: float
     unit: float
@@ -395,7 +320,7 @@ class NCAProblem(NeighborhoodProblem):
 
     def solve(self) -> Iterations:
         """Minimise by L-BFGS, or by Adam on batches."""
-        points, start = self.points, self.at.L
+        points, start = self.points, self.start
         if isinstance(points, Batches):
             return self._adam(points)
 
@@ -439,25 +364,23 @@ class NCAProblem(NeighborhoodProblem):
         gradient = -gain.by_map[0] / points.total + 2 * self.sparsity * L
         return -gain.value / points.total + self.sparsity * float((L**2).sum()), gradient
 
-    def _part_value(self, batches: Batches, rows: Ints) -> tuple[float, Matrix]:
-        weight = None if batches.weight is None else batches.weight[rows]
-        points = SoftNeighbors(batches.Z[rows], batches.codes[rows], weight=weight)
-        return self.value(points, self.at.L)
-
     def _adam(self, batches: Batches) -> Iterations:
         """Adam; an iteration is a pass over all points."""
+        at = Adam(self.start, np.zeros_like(self.start), np.zeros_like(self.start), 0)
         for _ in range(self.max_iter):
             values = []
             for rows in batches.draw():
-                value, gradient = self._part_value(batches, rows)
+                weight = None if batches.weight is None else batches.weight[rows]
+                points = SoftNeighbors(batches.Z[rows], batches.codes[rows], weight=weight)
+                value, gradient = self.value(points, at.L)
                 values.append(value)
-                self.at = self.at.moved(gradient)
+                at = at.moved(gradient)
             if not values:
                 raise ValueError(
                     f"No batch of {batches.size} has two classes and two members of one; "
                     "use a larger batch_size."
                 )
-            yield Iteration(float(np.mean(values)), payload=self.at.L)
+            yield Iteration(float(np.mean(values)), payload=at.L)
         return "max_iter"
 
     def factor(self, history: History) -> Matrix:
@@ -466,7 +389,3 @@ class NCAProblem(NeighborhoodProblem):
         if self.sparsity > 0:
             return nonzero_rows(L, float(np.linalg.norm(L, 2)) ** 2)
         return L
-
-    def attributes(self, history: History, builder: MetricBuilder) -> dict[str, object]:
-        """Forget the state of an earlier `partial_fit`."""
-        return {"_stream": None}
