@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from scipy import sparse
-from sklearn.metrics import average_precision_score, ndcg_score
+from sklearn.metrics import average_precision_score
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -118,42 +117,6 @@ class TestRetrievalAgainstLoops:
         found = measures.neighbor_accuracy_curve(*problem.data, max_k=12, **problem.queries)
         np.testing.assert_allclose(found, expected)
 
-    @pytest.mark.parametrize("k", [1, 5, None])
-    def test_ndcg_of_classes(self, problem, k):
-        relevance = problem.without_self(problem.same).astype(float)
-        score = -problem.without_self(problem.distances)
-        answerable = relevance.any(axis=1)
-        expected = ndcg_score(relevance[answerable], score[answerable], k=k)
-        found = measures.ndcg(*problem.data, k=k, **problem.queries)
-        assert found == pytest.approx(expected)
-
-    @pytest.mark.parametrize(
-        ("k", "container"), [(1, np.array), (5, sparse.csr_array), (None, sparse.coo_matrix)]
-    )
-    def test_ndcg_of_grades(self, problem, k, container):
-        rng = np.random.default_rng(0)
-        relevance = rng.choice(
-            [0.0, 0.5, 1.0, 3.0], p=[0.7, 0.1, 0.1, 0.1], size=problem.same.shape
-        )
-        relevance[1] = 0
-        graded = problem.without_self(relevance)
-        answerable = graded.any(axis=1)
-        score = -problem.without_self(problem.distances)
-        expected = ndcg_score(graded[answerable], score[answerable], k=k)
-        found = measures.ndcg(
-            *problem.data[:2],
-            k=k,
-            X_query=problem.queries.get("X_query"),
-            relevance=container(relevance),
-        )
-        assert found == pytest.approx(expected)
-
-
-def test_ndcg_of_classes_is_that_of_a_table_of_ones():
-    problem = Problem(4, own=True)
-    found = measures.ndcg(*problem.data, k=7)
-    assert found == pytest.approx(measures.ndcg(*problem.data[:2], k=7, relevance=problem.same))
-
 
 def test_mean_of_the_accuracy_curve_is_the_precision_if_every_query_has_an_answer():
     problem = Problem(5, own=True)
@@ -185,11 +148,6 @@ class TestByHand:
 
     def test_map_at_r(self):
         assert measures.map_at_r(LINE, self.X, self.y, **self.query) == 0.5 * 0.5
-
-    def test_ndcg(self):
-        ideal = 1 + 1 / np.log2(3)
-        found = measures.ndcg(LINE, self.X, self.y, **self.query)
-        assert found == pytest.approx((1 / np.log2(3) + 1 / np.log2(5)) / ideal)
 
     def test_the_accuracy_curve_looks_at_one_neighbour_at_a_time(self):
         curve = measures.neighbor_accuracy_curve(LINE, self.X, self.y, max_k=4, **self.query)
@@ -291,7 +249,6 @@ class TestErrors:
         calls: list[Callable[[], Any]] = [
             lambda: measures.precision_at_k(LINE, self.X, self.y, k=k),
             lambda: measures.recall_at_k(LINE, self.X, self.y, k=k),
-            lambda: measures.ndcg(LINE, self.X, self.y, k=k),
             lambda: measures.neighbor_accuracy_curve(LINE, self.X, self.y, max_k=k),
             lambda: measures.leave_one_out_error(LINE, self.X, self.y, n_neighbors=k),
         ]
@@ -331,19 +288,7 @@ class TestErrors:
         calls: list[Callable[[], Any]] = [
             lambda: measures.precision_at_k(LINE, self.X, [0, 1, 2], k=1),
             lambda: measures.map_at_r(LINE, self.X, self.y, X_query=[[0.0]], y_query=[7]),
-            lambda: measures.ndcg(LINE, self.X, relevance=np.eye(3)),
         ]
         for call in calls:
             with pytest.raises(ValueError, match="No query has a relevant row"):
                 call()
-
-    def test_relevance(self):
-        with pytest.raises(ValueError, match=r"either y .* or relevance"):
-            measures.ndcg(LINE, self.X)
-        with pytest.raises(ValueError, match=r"either y .* or relevance"):
-            measures.ndcg(LINE, self.X, self.y, relevance=np.ones((3, 3)))
-        with pytest.raises(ValueError, match=r"relevance must have shape \(3, 3\)"):
-            measures.ndcg(LINE, self.X, relevance=np.ones((3, 2)))
-        for bad in (-1.0, np.nan, np.inf):
-            with pytest.raises(ValueError, match="finite and not negative"):
-                measures.ndcg(LINE, self.X, relevance=np.full((3, 3), bad))

@@ -11,8 +11,6 @@ from nearfar import Metric
 from nearfar.evidence.certify import Rates, clopper_pearson
 from nearfar.verification import (
     Bound,
-    Costs,
-    EqualErrors,
     PairEvidence,
     TargetNotCertifiedError,
     UnlabelledPairs,
@@ -182,7 +180,9 @@ def test_a_precision_that_no_threshold_has():
 
 def test_two_classes_show_nothing():
     with pytest.raises(TargetNotCertifiedError, match="at least 3 are needed"):
-        choose_threshold(evidence_of(*population(2, 9, np.random.default_rng(0))), EqualErrors())
+        choose_threshold(
+            evidence_of(*population(2, 9, np.random.default_rng(0))), Bound("fmr", 0.1)
+        )
 
 
 def test_classes_without_similar_pairs_do_not_count_for_recall():
@@ -202,28 +202,6 @@ def test_precision_depends_on_the_prevalence():
     assert rare.threshold < common.threshold
     natural = choose_threshold(EVIDENCE, Bound("fmr", 0.02))
     assert natural.prevalence == EVIDENCE.prevalence
-
-
-def test_equal_errors():
-    found = choose_threshold(EVIDENCE, EqualErrors())
-    assert found.fmr == pytest.approx(1 - found.recall, abs=0.005)
-    assert found.estimate == pytest.approx(found.fmr, abs=0.005)
-    assert found.bound is None
-
-
-@pytest.mark.parametrize("prior", [None, 0.01, 0.5])
-def test_no_threshold_costs_less(prior):
-    costs = Costs(10, 1, prior)
-    found = choose_threshold(EVIDENCE, costs)
-    share = EVIDENCE.prevalence if prior is None else prior
-
-    def cost(threshold):
-        rates = EVIDENCE.rates(threshold)[0]
-        return share * (1 - rates.recall) + 10 * (1 - share) * rates.fmr
-
-    others = [float(cost(t)) for t in EVIDENCE.thresholds[::50]]
-    assert found.estimate == pytest.approx(float(cost(found.threshold)))
-    assert found.estimate <= min(others) + 1e-12
 
 
 def test_a_precision_of_unlabelled_pairs_needs_no_prevalence():

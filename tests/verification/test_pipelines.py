@@ -71,7 +71,7 @@ def test_a_learner_without_a_pipeline_does_not_either():
     apart = np.concatenate([every_pair(y[:6]).index + 6 * k for k in range(40)])
     pairs = RandomPairs(10)(X, y, np.random.RandomState(0))
     pairs = type(pairs)(apart, y[apart[:, 0]] == y[apart[:, 1]])
-    verifier = PairVerifier(InverseCovariance(), target="eer", random_state=0)
+    verifier = PairVerifier(InverseCovariance(), target="fmr<=0.5", random_state=0)
     learned = verifier.fit(X, pairs).metric_
     seen = np.unique(verifier._split(X, pairs, np.random.RandomState(0))[0].seen.index)
     assert 0 < len(seen) < len(X)
@@ -132,7 +132,7 @@ def words(n_axes=6):
 
 def test_a_table_with_text():
     columns = make_column_transformer((words(), "name"), (StandardScaler(), ["size", "age"]))
-    verifier = PairVerifier(make_pipeline(columns, RCA()), target="eer", random_state=0)
+    verifier = PairVerifier(make_pipeline(columns, RCA()), target="fmr<=0.2", random_state=0)
     verifier.fit(FRAME, PERSON)
     assert verifier.metric_.n_features == 8
     assert verifier.feature_names_in_.tolist() == ["name", "size", "age"]

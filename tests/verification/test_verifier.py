@@ -178,7 +178,7 @@ def test_labels_are_scored_by_balanced_pairs():
         ({"confidence": 0.5}, PAIRS, "confidence must be"),
         ({"prevalence": 0.0}, PAIRS, "prevalence must be"),
         ({"split": "pairs"}, PAIRS, "split must be"),
-        ({"target": "eer"}, Y, "There are 3 classes: two are needed to learn from"),
+        ({"target": "fmr<=0.2"}, Y, "There are 3 classes: two are needed to learn from"),
     ],
 )
 def test_bad_input(parameters, y, message):
@@ -214,7 +214,7 @@ class Recorder(RCA):
 
 @pytest.mark.parametrize("split", ["rows", "classes"])
 def test_splits_of_labels(split):
-    verifier = PairVerifier(RCA(), target="eer", calibration=0.4, split=split, random_state=0)
+    verifier = PairVerifier(RCA(), target="fmr<=0.2", calibration=0.4, split=split, random_state=0)
     assert (
         verifier.fit(PEOPLE, PERSON).operating_point_.n_classes
         == {"rows": 120, "classes": 48}[split]
@@ -238,14 +238,14 @@ def test_splits_of_pairs_share_no_class(connected):
     assert not np.intersect1d(seen, held_out).size
     total = len(parts.seen) + len(parts.held_out)
     assert total < len(pairs) if connected else total == len(pairs)
-    verifier = PairVerifier(RCA(), target="eer", random_state=0).fit(PEOPLE, pairs)
+    verifier = PairVerifier(RCA(), target="fmr<=0.2", random_state=0).fit(PEOPLE, pairs)
     assert 0 < verifier.operating_point_.estimate < 0.3
 
 
 def test_pairs_that_cannot_be_split():
     pairs = Pairs([[0, k] for k in range(1, 21)], [True] * 10 + [False] * 10)
     with pytest.raises(ValueError, match="cannot be split into two parts"):
-        PairVerifier(target="eer", random_state=0).fit(X, pairs)
+        PairVerifier(target="fmr<=0.2", random_state=0).fit(X, pairs)
 
 
 def test_samples_of_pairs_keep_the_prevalence():
@@ -277,7 +277,7 @@ def test_probabilities_never_rise_even_if_the_metric_misleads():
 
 def test_likelihood_ratios_and_the_prevalence():
     fits = [
-        PairVerifier(RCA(), target="eer", prevalence=p, random_state=0).fit(PEOPLE, PERSON)
+        PairVerifier(RCA(), target="fmr<=0.2", prevalence=p, random_state=0).fit(PEOPLE, PERSON)
         for p in (0.01, 0.5)
     ]
     pairs = all_pairs(PERSON).take(np.arange(0, 3000, 7))
@@ -290,7 +290,7 @@ def test_likelihood_ratios_and_the_prevalence():
 
 def test_a_table_of_rows():
     frame = pd.DataFrame(PEOPLE, columns=list("abcdefgh"))
-    verifier = PairVerifier(RCA(), target="eer", random_state=0)
+    verifier = PairVerifier(RCA(), target="fmr<=0.2", random_state=0)
     expected = verifier.fit(PEOPLE, PERSON).threshold_
     assert verifier.fit(frame, PERSON).threshold_ == pytest.approx(expected)
     rows = frame.assign(z=1.0)[list("zhgfedcba")]

@@ -76,8 +76,6 @@ TRUSTED_TYPES = [
     "nearfar.runtime.history.Iteration",
     "nearfar.evidence.certify.OperatingPoint",
     "nearfar.evidence.certify.Bound",
-    "nearfar.evidence.certify.Costs",
-    "nearfar.evidence.certify.EqualErrors",
     "nearfar.verification.verifier.PairVerifier",
 ]
 """Names of classes of nearfar.

@@ -43,18 +43,15 @@ Targets
 -------
 - ``precision>=0.99``: share of similar pairs among those called the same;
 - ``fmr<=1e-3``, the false match rate: share of dissimilar pairs called the same;
-- ``recall>=0.9``: share of similar pairs called the same;
-- ``eer``: equal false match and false non-match rates;
-- ``{"false_match": 10, "false_non_match": 1, "prior": 0.01}``: the smallest expected cost of a
-  pair, where pairs are similar with the prior. As text,
-  ``false_match=10,false_non_match=1,prior=0.01``.
+- ``recall>=0.9``: share of similar pairs called the same.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -63,7 +60,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, norm
 from scipy.stats import t as student
 
-from nearfar.runtime.parameters import check_parameters, number
 from nearfar.typing import Floats, Ints, Vector
 
 Measure = Literal["precision", "fmr", "recall"]
@@ -86,11 +82,6 @@ _ROUND = (
 )
 # A bound is weaker only if its error is larger by more than 1 - 0.9 - 0.1 is.
 _ROUNDING = 1e-9
-_COSTS = {
-    "false_match": number(above=0.0),
-    "false_non_match": number(above=0.0),
-    "prior": number(above=0.0, below=1.0),
-}
 
 
 @dataclass(frozen=True)
@@ -117,66 +108,18 @@ class Bound:
                 yield Bound(self.measure, round(value, 7))
 
 
-@dataclass(frozen=True)
-class EqualErrors:
-    """Equal false match and false non-match rates."""
-
-    def __str__(self) -> str:
-        return "eer"
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Costs of the two errors.
-
-    Attributes
-    ----------
-    prior: Share of pairs that are similar where the threshold is used; None for the
-        prevalence.
-    """
-
-    false_match: float
-    false_non_match: float
-    prior: float | None = None
-
-    def __str__(self) -> str:
-        prior = "" if self.prior is None else f",prior={self.prior:g}"
-        return f"false_match={self.false_match:g},false_non_match={self.false_non_match:g}{prior}"
-
-
-Target = Bound | EqualErrors | Costs
-
-
-def parse_target(target: object) -> Target:
+def parse_target(target: object) -> Bound:
     """Return what a target means."""
-    if isinstance(target, Bound | EqualErrors | Costs):
+    if isinstance(target, Bound):
         return target
-    if isinstance(target, Mapping):
-        return _costs(target)
-    if isinstance(target, str) and target.strip() == "eer":
-        return EqualErrors()
-    if isinstance(target, str) and target.lstrip().startswith("false_"):
-        costs: dict[str, float | str] = {}
-        for item in target.split(","):
-            name, _, text = item.partition("=")
-            try:
-                costs[name.strip()] = float(text)
-            except ValueError:
-                # The rule of the parameter refuses it.
-                costs[name.strip()] = text.strip()
-        return _costs(costs)
     parts = _BOUND.fullmatch(target) if isinstance(target, str) else None
     if parts is not None and _SIGNS[parts[1]] == parts[2]:
-        try:
-            value = float(parts[3])
-        except ValueError:
-            value = float("nan")
-        if 0 < value < 1:
-            return Bound(parts[1], value)  # type: ignore[arg-type]
+        with suppress(ValueError):
+            if 0 < (value := float(parts[3])) < 1:
+                return Bound(parts[1], value)  # type: ignore[arg-type]
     raise ValueError(
-        'target must be "precision>=P", "fmr<=P" or "recall>=P" with P between 0 and 1, "eer", or '
-        f'costs such as {{"false_match": 10, "false_non_match": 1}}; got {target!r}.'
-        f"{suggested(target)}"
+        'target must be "precision>=P", "fmr<=P" or "recall>=P" with P between 0 and 1; got '
+        f"{target!r}.{suggested(target)}"
     )
 
 
@@ -188,17 +131,6 @@ def suggested(target: object) -> str:
         return ""
     value = float(parts[3]) / (100 if parts[4] else 1)
     return f' Did you mean "{measure}{_SIGNS[measure]}{value:g}"?' if 0 < value < 1 else ""
-
-
-def _costs(target: Mapping[str, object]) -> Costs:
-    needed = {"false_match", "false_non_match"}
-    if not needed <= target.keys() <= _COSTS.keys():
-        raise ValueError(
-            "Costs need false_match and false_non_match, and may have prior; "
-            f"got {', '.join(map(str, target)) or 'none'}."
-        )
-    check_parameters({name: _COSTS[name] for name in target}, target)
-    return Costs(**target)  # type: ignore[arg-type]
 
 
 class TargetNotCertifiedError(ValueError):
@@ -453,10 +385,9 @@ class OperatingPoint:
     threshold : float
         Pairs at this distance or less are the same.
     estimate : float
-        The figure of the target on the calibration pairs: precision, false match rate, recall,
-        equal error rate, or expected cost.
-    bound : float or None
-        Certified bound on the figure; None if the target is not a bound.
+        The figure of the target on the calibration pairs: precision, false match rate or recall.
+    bound : float
+        Certified bound on the figure.
     fmr, recall, precision : float
         Rates on the calibration pairs; the precision is that at the prevalence.
     prevalence : float
@@ -464,7 +395,7 @@ class OperatingPoint:
     confidence : float
     n_classes, n_pairs : int
         Calibration data.
-    effective_pairs : float or None
+    effective_pairs : float
         Effective number of independent pairs behind the figure.
 
     Examples
@@ -482,7 +413,7 @@ class OperatingPoint:
 
     threshold: float
     estimate: float
-    bound: float | None
+    bound: float
     fmr: float
     recall: float
     precision: float
@@ -490,13 +421,11 @@ class OperatingPoint:
     confidence: float
     n_classes: int
     n_pairs: int
-    effective_pairs: float | None
+    effective_pairs: float
 
     def promise(self, target: str) -> str:
         """Say what the threshold is certified for."""
         figure = f"{self.estimate:.4g}"
-        if self.bound is None:
-            return f"Chosen for {target}: {figure}."
         side = "most" if "<=" in target else "least"
         confidence = f"{100 * self.confidence:g} % confidence"
         return f"{target} is certified with {confidence}: {figure}, at {side} {self.bound:.4g}."
@@ -536,7 +465,7 @@ def at_threshold(
 
 def choose_threshold(
     evidence: PairEvidence,
-    target: Target,
+    target: Bound,
     *,
     confidence: float = 0.95,
     prevalence: float | None = None,
@@ -564,8 +493,6 @@ def choose_threshold(
                 _FEWEST_CLASSES,
             )
     share = evidence.prevalence if prevalence is None else prevalence
-    if not isinstance(target, Bound):
-        return _cheapest(evidence, target, share, confidence)
 
     def certify(bound: Bound) -> OperatingPoint | None:
         return _PairTrials(evidence, bound, share, confidence, unlabelled).certified()
@@ -632,13 +559,17 @@ class _PairTrials:
             if upper <= look.allowed:
                 rates = self.evidence.rates(threshold)[0]
                 estimate, bound = (self._figure(rates, threshold, e) for e in (look.error, upper))
-                return _point(
-                    self.evidence,
+                return OperatingPoint(
                     threshold,
                     estimate,
+                    bound,
+                    float(rates.fmr),
+                    float(rates.recall),
+                    float(rates.precision(self.prevalence)),
                     self.prevalence,
                     self.confidence,
-                    bound,
+                    self.evidence.n_classes,
+                    self.evidence.n_pairs,
                     effective,
                 )
         return None
@@ -739,47 +670,3 @@ def jackknife_variance(without: Floats) -> float:
     values = without[~np.isnan(without)]
     n = len(values)
     return float((n - 1) / n * ((values - values.mean()) ** 2).sum()) if n > 1 else math.inf
-
-
-def _cheapest(
-    evidence: PairEvidence, target: EqualErrors | Costs, prevalence: float, confidence: float
-) -> OperatingPoint:
-    """Return the threshold of equal errors, or of the smallest cost."""
-    thresholds = evidence.thresholds
-    if isinstance(target, Costs):
-        thresholds = np.concatenate([[-np.inf], thresholds])
-        prevalence = prevalence if target.prior is None else target.prior
-    rates = evidence.curve(thresholds)
-    missed = 1 - rates.recall
-    if isinstance(target, EqualErrors):
-        figures, best = (rates.fmr + missed) / 2, int(np.argmin(np.abs(rates.fmr - missed)))
-    else:
-        figures = prevalence * target.false_non_match * missed
-        figures = figures + (1 - prevalence) * target.false_match * rates.fmr
-        best = int(np.argmin(figures))
-    return _point(evidence, float(thresholds[best]), float(figures[best]), prevalence, confidence)
-
-
-def _point(
-    evidence: PairEvidence,
-    threshold: float,
-    estimate: float,
-    prevalence: float,
-    confidence: float,
-    bound: float | None = None,
-    effective_pairs: float | None = None,
-) -> OperatingPoint:
-    rates = evidence.rates(threshold)[0]
-    return OperatingPoint(
-        threshold,
-        estimate,
-        bound,
-        float(rates.fmr),
-        float(rates.recall),
-        float(rates.precision(prevalence)),
-        prevalence,
-        confidence,
-        evidence.n_classes,
-        evidence.n_pairs,
-        effective_pairs,
-    )

@@ -18,14 +18,12 @@ profiles           accuracy against a parameter
 
 from nearfar.evidence.calibrate import LikelihoodRatios, cllr
 from nearfar.measures.retrieval import (
-    accuracy_by,
     average_precision_at_r,
     average_precisions,
     knn_error,
     knn_r2,
     leave_one_out_error,
     map_at_r,
-    ndcg,
     neighbor_accuracy_curve,
     neighbor_recall,
     precision_at_k,
@@ -44,7 +42,6 @@ __all__ = [
     "LikelihoodRatios",
     "RocCurve",
     "Verification",
-    "accuracy_by",
     "average_precision_at_r",
     "average_precisions",
     "cllr",
@@ -53,7 +50,6 @@ __all__ = [
     "leave_one_out_error",
     "map_at_r",
     "min_cllr",
-    "ndcg",
     "neighbor_accuracy_curve",
     "neighbor_recall",
     "precision_at_k",

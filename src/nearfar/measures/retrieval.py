@@ -23,15 +23,13 @@ Accuracy as a function of one parameter of a learner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from scipy.stats import rankdata
-from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 from nearfar.measures.neighbor_votes import majority
@@ -278,53 +276,6 @@ def average_precisions(
     return out
 
 
-def ndcg(
-    metric: Metric,
-    X: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    k: int | None = None,
-    X_query: ArrayLike | None = None,
-    y_query: ArrayLike | None = None,
-    relevance: Any = None,
-) -> float:
-    """Mean normalised discounted cumulative gain of the first k rows (default: the whole gallery).
-
-    Parameters
-    ----------
-    metric, X, y, k, X_query, y_query
-        As in `precision_at_k`.
-    relevance : array or sparse matrix of shape (n_query, n_samples), optional
-        Graded relevance instead of classes: gains >= 0, used as given (not 2^rel - 1). Without
-        `X_query` the diagonal is ignored.
-
-    Examples
-    --------
-    >>> from nearfar import Metric
-    >>> from nearfar import measures
-    >>> X, query = [[0.0], [1.0], [3.0], [7.0]], [[0.4]]
-    >>> measures.ndcg(Metric.identity(1), X, [1, 0, 1, 1], X_query=query, y_query=[0])
-    0.6309297535714575
-    >>> measures.ndcg(Metric.identity(1), X, k=3, X_query=query, relevance=[[3, 2, 1, 0]])
-    1.0
-    """
-    if y is not None and relevance is None:
-        search, labels = _labelled(metric, X, y, X_query, y_query)
-        discount = _discount(k, search)
-        largest = np.concatenate([[0.0], np.cumsum(discount)])
-        gain: Score = labels.hits
-        ideal = largest[np.minimum(labels.relevant, len(discount))]
-    elif y is None and y_query is None and relevance is not None:
-        search = _search(metric, X, X_query)
-        discount = _discount(k, search)
-        gain, ideal = _graded_gain(relevance, search, discount)
-    else:
-        raise ValueError("ndcg needs either y (with y_query, if X_query is given) or relevance.")
-    return _mean_score(
-        search, ideal, len(discount), lambda rows, found: gain(rows, found) @ discount / ideal[rows]
-    )
-
-
 def neighbor_accuracy_curve(
     metric: Metric,
     X: ArrayLike,
@@ -422,28 +373,6 @@ def _mean_score(search: Search, worth: Ints | Floats, depth: Ints | int, score: 
         raise ValueError(_NOTHING_TO_SCORE)
     total = sum(score(*chunk).sum() for chunk in search.ranked(np.where(counted, depth, 0)))
     return float(total / np.count_nonzero(counted))
-
-
-def _discount(k: int | None, search: Search) -> Vector:
-    return discounts(search.n_candidates if k is None else search.check_depth(k, "k"))
-
-
-def _graded_gain(relevance: Any, search: Search, discount: Vector) -> tuple[Score, Floats]:
-    """Gain read from a relevance table, and the largest DCG of each query."""
-    table = sparse.coo_array(relevance)
-    shape = search.n_queries, len(search.gallery)
-    if table.shape != shape:
-        raise ValueError(
-            f"relevance must have shape {shape} (queries, gallery); got {table.shape}."
-        )
-    if not np.all((table.data >= 0) & np.isfinite(table.data)):
-        raise ValueError("relevance must be finite and not negative.")
-    keep = (table.row != table.col) | (search.own is None)
-    entries = table.data[keep].astype(np.float64), (table.row[keep], table.col[keep])
-    gains: Any = sparse.csr_array(entries, shape=shape)
-    query = np.repeat(np.arange(shape[0]), np.diff(gains.indptr))
-    ideal = ideal_dcg(query, gains.data, shape[0], discount)
-    return lambda rows, found: gains[rows[:, None], found].toarray(), ideal
 
 
 def average_precision(hits: NDArray[np.bool_], relevant: Ints) -> Vector:
@@ -562,57 +491,3 @@ def knn_r2(
     found = Gallery(metric, X).search(X_test).nearest(n_neighbors)[1]
     actual = known if y_test is None else np.asarray(y_test, dtype=np.float64)
     return float(r2_score(actual, known[found].mean(axis=1)))
-
-
-def accuracy_by(
-    parameter: str,
-    values: Iterable[Any],
-    learner: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    X_test: ArrayLike,
-    y_test: ArrayLike,
-    *,
-    n_neighbors: int = 3,
-) -> dict[Any, float]:
-    """Return k-NN accuracy on test rows for several values of a learner's parameter.
-
-    ``accuracy_by("n_components", [2, 4, 8], NCA(), ...)`` is Figure 5 of the msNCA paper, and
-    ``accuracy_by("n_metrics", [1, 2, 4], MixtureNCA(), ...)`` its Figure 6. For accuracy as a
-    function of the number of iterations, `staged_metrics` of the boosting learners needs only one
-    fit.
-
-    Parameters
-    ----------
-    parameter : str
-    values : iterable
-    learner : estimator
-        Cloned and fitted to X and y for each value.
-    X, y : array-like
-        Training rows and labels.
-    X_test, y_test : array-like
-        Test rows and labels.
-    n_neighbors : int, default=3
-
-    Returns
-    -------
-    dict
-        Accuracy for each value.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from nearfar import NCA
-    >>> from nearfar import measures
-    >>> X, y = load_wine(return_X_y=True)
-    >>> parts = X[::2], y[::2], X[1::2], y[1::2]
-    >>> found = measures.accuracy_by("n_components", [1, 2], NCA(), *parts)
-    >>> found[2] > found[1]
-    True
-    """
-    found = {}
-    for value in values:
-        metric = clone(learner).set_params(**{parameter: value}).fit(X, y).metric_
-        error = knn_error(metric, X, y, X_test, y_test, n_neighbors=n_neighbors)
-        found[value] = 1.0 - error
-    return found

@@ -50,7 +50,7 @@ _MARK_EVERY = 0.1
 def curves(
     values: Mapping[str, Mapping[int, float]], xlabel: str, *, ax: Axes | None = None
 ) -> Axes:
-    """Draw accuracies against a number, as returned by `evaluate.accuracy_by`.
+    """Draw accuracies against a number.
 
     Examples
     --------

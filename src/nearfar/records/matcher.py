@@ -34,7 +34,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from nearfar.columns.numbers import Notation
-from nearfar.evidence.certify import Target
 from nearfar.metrics.feature_maps import Forest
 from nearfar.records.comparisons import Comparisons, Field
 from nearfar.records.model import (
@@ -394,7 +393,7 @@ class RecordMatcher(BaseEstimator):
             self._certify(target, whole, calibrating)
         return self
 
-    def _certify(self, target: Target, whole: LabelledPairs, calibrating: LabelledPairs) -> None:
+    def _certify(self, target: Bound, whole: LabelledPairs, calibrating: LabelledPairs) -> None:
         """Choose the threshold for the pairs of the tables that are not known."""
 
         def log_odds(part: LabelledPairs) -> Callable[[Ints], Vector]:
@@ -425,7 +424,7 @@ class RecordMatcher(BaseEstimator):
             raise TargetNotCertifiedError(
                 f"{self.target} cannot be met: too many matches are no candidates."
             )
-        best, rate = -best_threshold(self.held_out_), isinstance(target, Bound) and target.measure
+        best, rate = -best_threshold(self.held_out_), target.measure
         if rate == "fmr" and best < point.threshold:
             # It is stricter, and so has a lower false match rate. Beyond it, most pairs that are
             # called the same would not be, though few of all pairs.

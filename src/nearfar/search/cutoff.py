@@ -157,7 +157,7 @@ def search_target(target: object) -> Bound:
     """Return what a target of a search means."""
     with suppress(ValueError):
         bound = parse_target(target)
-        if isinstance(bound, Bound) and bound.measure != "fmr":
+        if bound.measure != "fmr":
             return bound
     hint = suggested(target)
     raise ValueError(

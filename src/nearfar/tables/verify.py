@@ -147,11 +147,10 @@ def decide_pairs(
     pairs: The same pairs with what is known of them.
     threshold: Largest distance of rows that are the same.
     target: Choose a threshold that is certified to meet this on new classes:
-        "precision>=0.99", "fmr<=1e-3" or "recall>=0.9"; or eer, or
-        "false_match=10,false_non_match=1,prior=0.01" (costs).
+        "precision>=0.99", "fmr<=1e-3" or "recall>=0.9".
     confidence: Confidence with which `target` is certified, above 0.5 and below 1.
-    prevalence: Share of similar pairs in use, for precision and costs; by default their
-        share in the table.
+    prevalence: Share of similar pairs in use, for precision; by default their share
+        in the table.
     name: What messages call the pairs.
     """
     if target is not None:

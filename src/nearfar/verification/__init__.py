@@ -6,8 +6,6 @@ splits      pairs to learn from, and pairs to calibrate on
 
 from nearfar.evidence.certify import (
     Bound,
-    Costs,
-    EqualErrors,
     OperatingPoint,
     PairEvidence,
     TargetNotCertifiedError,
@@ -20,8 +18,6 @@ from nearfar.verification.verifier import PairVerifier
 
 __all__ = [
     "Bound",
-    "Costs",
-    "EqualErrors",
     "OperatingPoint",
     "PairEvidence",
     "PairVerifier",

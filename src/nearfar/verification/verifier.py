@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from nearfar.columns.cells import is_frame
-from nearfar.evidence.certify import PairEvidence, choose_threshold, parse_target
+from nearfar.evidence.certify import Bound, PairEvidence, choose_threshold, parse_target
 from nearfar.learners.base import MetricLearner, features_of, fit_pipeline, learner_of
 from nearfar.learners.max_margin import MaxMarginMetric
 from nearfar.measures import LikelihoodRatios, verification, verification_curve
@@ -70,15 +69,14 @@ class PairVerifier(BaseEstimator):
         Share of the classes, rows or pairs used to choose the threshold.
     n_pairs : int, optional
         Number of pairs to draw from labels; by default ten per row, and at least 2,000.
-    target : str, dict or None, default=None
-        What to certify: "precision>=0.99", "fmr<=1e-3" (false match rate) or "recall>=0.9"; or
-        what to choose: "eer" (equal error rates), or costs such as {"false_match": 10,
-        "false_non_match": 1, "prior": 0.01}. Without a target, the threshold classifies the largest
-        share of the calibration pairs correctly, and promises nothing for other pairs.
+    target : str, optional
+        What to certify: "precision>=0.99", "fmr<=1e-3" (false match rate) or "recall>=0.9". Without
+        a target, the threshold classifies the largest share of the calibration pairs correctly, and
+        promises nothing for other pairs.
     confidence : float, default=0.95
         Confidence with which the target is certified.
     prevalence : float, optional
-        Share of similar pairs where the verifier is used, for precision, costs and probabilities.
+        Share of similar pairs where the verifier is used, for precision and probabilities.
         By default the share in the calibration pairs. With labels and split="classes" these are
         all pairs of the held-out rows.
     split : {"classes", "rows"}, optional
@@ -155,7 +153,7 @@ class PairVerifier(BaseEstimator):
         metric: Metric | None = None,
         calibration: float = 0.25,
         n_pairs: int | None = None,
-        target: str | Mapping[str, float] | None = None,
+        target: str | Bound | None = None,
         confidence: float = 0.95,
         prevalence: float | None = None,
         split: SplitBy | None = None,
