@@ -14,8 +14,7 @@ feature,
     sum_i |diag(w) d_i|^4 = (w^2)' Q w^2
 
 for any scale w of the features. All three can be moved to another mean, so that two parts of a
-group are added exactly. Groups that cannot grow any more, such as those of pairs, are added up by
-size: weights of groups depend only on that. Their means are not needed, and are zero in the sums.
+group are added exactly.
 
 Features are divided by powers of two, those of the first part, to keep fourth moments from
 overflow. This is exact.
@@ -27,30 +26,27 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, qr
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from nearfar.learners import fitting
 from nearfar.learners.base import MetricLearner
-from nearfar.learners.classic.scatter import Evidence, Groups, GroupScatter, PairSums, Shrinkage
+from nearfar.learners.classic.scatter import Evidence, Groups, Shrinkage
 from nearfar.learners.declaration import Validation, ValidationFraction, learner
 from nearfar.learners.problem import FitInput, MetricBuilder, Problem
 from nearfar.learners.scaling import Scaler, power_of_two
 from nearfar.learners.selection.choice import Selection
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import unit_length
-from nearfar.numerics.edges import Edges
 from nearfar.rows import Points, column_variances
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import ParameterRule, choice, either, number
 from nearfar.runtime.threads import limited_threads
 from nearfar.supervision import Supervision
-from nearfar.typing import Floats, Ints, Matrix, Vector
+from nearfar.typing import Floats, Matrix, Vector
 
 # Squares of this many rows are held at once: enough for fast products, little beside the rows.
 _BLOCK_ROWS = 4096
@@ -119,109 +115,42 @@ class RunningSums:
 
     Attributes
     ----------
-    kind: What the parts come with.
     fourth: Whether fourth moments are kept.
     units: shape (n_features,). Powers of two that features are divided by.
     largest: Largest absolute value.
     eps: Rounding error of the rows.
     total: Of all rows.
-    groups: Classes by their label; chunklets, and groups that similar pairs join, by their
-        size.
-    apart: shape (n_features, n_features). Sum of the outer products of the differences of
-        groups that dissimilar pairs tell apart.
+    classes: By their labels; none for a learner from rows alone.
     """
 
-    kind: str
     scale: str | None
     fourth: bool
     units: Vector
     largest: float
     eps: float
     total: GroupMoments
-    groups: Mapping[Any, GroupMoments]
-    pairs: PairSums | None = None
-    apart: Matrix | None = None
+    classes: Mapping[Any, GroupMoments]
 
     @classmethod
     def of(
-        cls, X: Floats, supervision: Supervision, scale: str | None, *, fourth: bool, units: Vector
+        cls, X: Floats, supervision: Any, scale: str | None, *, fourth: bool, units: Vector
     ) -> RunningSums:
-        """Return the sums of one part.
-
-        Parameters
-        ----------
-        scale: With "cosine", rows of X have unit length already.
-        """
-        R = X / units
-        largest = max(float(X.max()), -float(X.min()))
-        eps = float(np.finfo(X.dtype).eps)
-        total = GroupMoments.of(R, fourth=fourth)
-        sums = cls("rows", scale, fourth, units, largest, eps, total, {})
-        if supervision.kind == "nothing":
-            return sums
+        """Return the sums of one part; with "cosine", its rows have unit length already."""
+        R, largest = X / units, max(float(X.max()), -float(X.min()))
+        classes = {}
         if supervision.kind == "labels":
-            labels: Any = supervision
-            classes = {
-                label: GroupMoments.of(R[labels.codes == code], fourth=fourth)
-                for code, label in enumerate(labels.names.tolist())
-            }
-            return replace(sums, kind="labels", groups=classes)
-        if supervision.kind == "chunklets":
-            return replace(sums, kind="chunklets", groups=_by_size(R, supervision.codes))
-        pairs = supervision.given
-        if pairs.weight is not None:
-            pairs = pairs.take(pairs.weight > 0)
-        # The groups that similar pairs join, each other row of a pair alone, and -1 for none.
-        i, j = pairs.index[pairs.similar].T
-        graph = csr_array((np.ones(len(i)), (i, j)), shape=(len(R), len(R)))
-        component = connected_components(graph, directed=False)[1]
-        rows = np.unique(pairs.index)
-        codes = np.full(len(R), -1, dtype=np.intp)
-        codes[rows] = np.unique(component[rows], return_inverse=True)[1]
-        # What dissimilar pairs tell apart.
-        i, j = codes[pairs.index[~pairs.similar]].T
-        apart = None
-        if (i != j).any():
-            edges = Edges(Groups(R, codes).means, i[i != j], j[i != j])
-            apart = edges.matrix(np.ones(len(edges)))
-        return replace(
-            sums,
-            kind="pairs",
-            groups=_by_size(R, codes),
-            pairs=PairSums.of(R, pairs, unit=1.0) if len(pairs) else None,
-            apart=apart,
-        )
+            for code, label in enumerate(supervision.names.tolist()):
+                classes[label] = GroupMoments.of(R[supervision.codes == code], fourth=fourth)
+        total = GroupMoments.of(R, fourth=fourth)
+        return cls(scale, fourth, units, largest, float(np.finfo(X.dtype).eps), total, classes)
 
     def __add__(self, other: RunningSums) -> RunningSums:
-        if other.kind != self.kind:
-            raise ValueError(f"The parts so far came with {self.kind}, this one with {other.kind}.")
-        new = {
-            key: self.groups[key] + group if key in self.groups else group
-            for key, group in other.groups.items()
-        }
-        return replace(
-            self,
-            largest=max(self.largest, other.largest),
-            eps=max(self.eps, other.eps),
-            total=self.total + other.total,
-            groups={**self.groups, **new},
-            pairs=_sum(self.pairs, other.pairs),
-            apart=_sum(self.apart, other.apart),
-        )
-
-    def check_enough(self, supervision: tuple[str, ...]) -> None:
-        """Raise ValueError if a learner from these kinds has nothing to learn from yet."""
-        sizes = [group.n for group in self.groups.values()]
-        if self.kind == "labels" and not (len(sizes) > 1 and max(sizes) > 1):
-            raise ValueError(
-                "Cannot learn from the labels so far: at least two classes are needed in the first "
-                "part, and at least one class with two members."
-            )
-        if self.kind in ("chunklets", "pairs") and not set(self.groups) - {1}:
-            what = "chunklet has two rows" if self.kind == "chunklets" else "pair is similar"
-            raise ValueError(f"No {what} in the first part.")
-        if self.kind == "pairs" and "chunklets" not in supervision and self.apart is None:
-            raise ValueError("No pair in the first part tells rows apart; both kinds are needed.")
+        classes = dict(self.classes)
+        for label, rows in other.classes.items():
+            classes[label] = classes[label] + rows if label in classes else rows
+        largest, eps = max(self.largest, other.largest), max(self.eps, other.eps)
+        total = self.total + other.total
+        return replace(self, largest=largest, eps=eps, total=total, classes=classes)
 
     @property
     def varies(self) -> NDArray[np.bool_]:
@@ -242,65 +171,42 @@ class RunningSums:
             scale = np.where(self.varies, deviation, size)
         return Scaler(center, scale, unit_rows=self.scale == "cosine")
 
-    def covariance(self, scaler: Scaler) -> Matrix:
-        """Return the covariance of all rows so far, after scaling."""
-        size = self._size(scaler)
-        return size[:, None] * self.total.S * size / max(1.0, self.total.n - 1)
-
-    def evidence(self, scaler: Scaler, V: Matrix | None, unit: float) -> Evidence:
-        """Return what closed forms need, in coordinates along V of squared length `unit`."""
-        groups, sizes = [self.total], [self.total.n]
-        if self.kind == "labels":
-            groups = list(self.groups.values())
-            sizes = [group.n for group in groups]
-        elif self.kind != "rows":
-            sizes = sorted(self.groups)
-            groups = [self.groups[size] for size in sizes]
-        summed = SummedGroups(groups, sizes, self.total, self._size(scaler) / np.sqrt(unit), V)
-        means = None if self.pairs is None else self.pairs.means
-        return Evidence(
-            summed,
-            None if means is None else (summed.mapped(means[0]), summed.mapped(means[1])),
-            None if self.apart is None else summed.mapped(self.apart),
-        )
-
-    def _size(self, scaler: Scaler) -> Vector:
-        """Length of a unit of each feature after scaling."""
-        return np.where(self.varies, self.units / scaler.scale, 0.0)
+    def problem(self, formula: Callable[[Evidence, Axes, Scaler], Solution]) -> ClosedFormProblem:
+        """Return a closed form of all rows so far."""
+        scaler = self.scaler
+        size = np.where(self.varies, self.units / scaler.scale, 0.0)
+        covariance = size[:, None] * self.total.S * size / max(1.0, self.total.n - 1)
+        axes = Axes.of_covariance(covariance, self.total.n, self.eps)
+        classes = list(self.classes.values()) or [self.total]
+        groups = SummedGroups(classes, self.total, size / np.sqrt(axes.unit), axes.V)
+        return ClosedFormProblem(axes, lambda: formula(Evidence(groups), axes, scaler))
 
 
-class SummedGroups(GroupScatter):
+class SummedGroups(Groups):
     """Groups whose rows are gone, in coordinates of the span.
 
     Parameters
     ----------
-    groups: A group, or the sums over groups of a size.
-    sizes: Number of rows of each.
     unit: shape (n_features,). Length of a unit of each feature, in coordinates.
     V: shape (n_features, n_coordinates). Axes of the span; None if the coordinates are the
         features.
     """
 
     def __init__(
-        self,
-        groups: Sequence[GroupMoments],
-        sizes: Sequence[float],
-        all_rows: GroupMoments,
-        unit: Vector,
-        V: Matrix | None,
+        self, groups: Sequence[GroupMoments], rows: GroupMoments, unit: Vector, V: Matrix | None
     ) -> None:
-        self._groups, self._all_rows, self._unit, self._V = groups, all_rows, unit, V
-        self.sizes = np.array(sizes, dtype=np.float64)
-        self.counts = np.array([group.n for group in groups]) / self.sizes
+        self._groups, self._rows, self._unit, self._V = groups, rows, unit, V
+        self.sizes = np.array([group.n for group in groups])
         scaled = np.array([group.mean for group in groups]).reshape(-1, len(unit)) * unit
         self.means = scaled if V is None else scaled @ V
 
     def scatter(self, weight: Vector) -> Matrix:
         """sum_c w_c S_c."""
-        S = np.zeros_like(self._all_rows.S)
+        S = np.zeros_like(self._rows.S)
         for w, group in zip(weight, self._groups, strict=True):
             S += w * group.S
-        return self.mapped(S)
+        scaled = self._unit[:, None] * S * self._unit
+        return scaled if self._V is None else self._V.T @ scaled @ self._V
 
     def fourth_moments(self, weight: Vector) -> float:
         """sum_c w_c sum_{i in c} |x_i - m_c|^4; lengths in the span are those in all features."""
@@ -313,13 +219,7 @@ class SummedGroups(GroupScatter):
     @property
     def total(self) -> SummedGroups:
         """All rows as one group."""
-        rows = self._all_rows
-        return SummedGroups([rows], [rows.n], rows, self._unit, self._V)
-
-    def mapped(self, S: Matrix) -> Matrix:
-        """Return a scatter of rows in coordinates."""
-        scaled = self._unit[:, None] * S * self._unit
-        return scaled if self._V is None else self._V.T @ scaled @ self._V
+        return SummedGroups([self._rows], self._rows, self._unit, self._V)
 
 
 def powers_of_two(X: Floats) -> Vector:
@@ -327,34 +227,6 @@ def powers_of_two(X: Floats) -> Vector:
     spread = np.ptp(X, axis=0).astype(np.float64)
     size = np.where(spread > 0, spread, np.abs(X).max(axis=0))
     return np.array([power_of_two(value) for value in size.tolist()])
-
-
-def _by_size(R: Matrix, ids: Ints) -> dict[int, GroupMoments]:
-    """Return the sums of groups, by their size."""
-    rows = np.flatnonzero(ids >= 0)
-    codes = np.unique(ids[rows], return_inverse=True)[1]
-    sizes = np.bincount(codes)[codes] if len(codes) else codes
-    by_size: dict[int, GroupMoments] = {}
-    for size in np.unique(sizes).tolist():
-        members = np.flatnonzero(sizes == size)
-        numbers = np.unique(codes[members], return_inverse=True)[1]
-        S, T, Q = (np.zeros((R.shape[1], R.shape[1])) for _ in range(3))
-        for _, d in Groups(R[rows[members]], numbers).centered():
-            S += d.T @ d
-            squares = d**2
-            Q += squares.T @ squares
-        by_size[size] = GroupMoments(float(len(members)), np.zeros(R.shape[1]), S, T, Q)
-    return by_size
-
-
-Sums = TypeVar("Sums", PairSums, Matrix)
-
-
-def _sum(first: Sums | None, second: Sums | None) -> Sums | None:
-    """Add two sums, either of which may be missing."""
-    if first is None or second is None:
-        return second if first is None else first
-    return first + second
 
 
 # Standardised rows have a mean variance of one but for rounding; they are not divided again.
@@ -413,9 +285,8 @@ class SummedClosedForm(ClosedFormLearner):
         ----------
         X : array-like of shape (n_samples, n_features)
             New rows.
-        y : array-like of shape (n_samples,), Pairs or Chunklets
-            What is known of the new rows, of the same kind in all parts. Labels may come back in
-            later parts. Pairs and chunklets refer to rows of this part.
+        y : array-like of shape (n_samples,)
+            Class labels of the new rows.
 
         Returns
         -------
@@ -457,8 +328,8 @@ class SummedClosedForm(ClosedFormLearner):
             fitting.check_in_memory(data.X)
             most = self._most_components(data.X.shape[1])
             fitting.check_learnable(data.X, self.n_components, most)
-            if data.supervision.kind not in (*self.supervision, "nothing"):
-                self._evidence(data.X, data.supervision)  # says why it cannot learn from this kind
+            if data.supervision.kind not in ("labels", "nothing"):
+                raise ValueError("partial_fit learns from labels; give pairs and chunklets to fit.")
             scale = fitting.choose_scale(data, method) if before is None else before.scale
             rows = unit_length(data.X) if scale == "cosine" else data.X
             sums = RunningSums.of(
@@ -474,12 +345,14 @@ class SummedClosedForm(ClosedFormLearner):
                         "shrinkage='auto' needs sums from the first part on; set it before."
                     )
                 sums = before + sums
-            sums.check_enough(self.supervision)
-            scaler = sums.scaler
-            axes = Axes.of_covariance(sums.covariance(scaler), sums.total.n, sums.eps)
-            evidence = sums.evidence(scaler, axes.V, axes.unit)
-            problem = ClosedFormProblem(axes, lambda: self._formula(evidence, axes, scaler))
-            prepared = FitInput(data.X, scaler, data.supervision, np.random.RandomState(0))
+            sizes = [group.n for group in sums.classes.values()]
+            if sizes and not (len(sizes) > 1 and max(sizes) > 1):
+                raise ValueError(
+                    "Cannot learn from the labels so far: at least two classes are needed in the "
+                    "first part, and at least one class with two members."
+                )
+            problem = sums.problem(self._formula)
+            prepared = FitInput(data.X, sums.scaler, data.supervision, np.random.RandomState(0))
             self._fit_problem(problem, prepared, data, method, Selection())
             self._sums, self.scale_ = sums, sums.scale  # type: ignore[misc]
         return self

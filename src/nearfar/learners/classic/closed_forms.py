@@ -215,7 +215,7 @@ class DCA(SummedClosedForm):
         within = groups.shrunk_within(self.shrinkage, 1.0 / groups.sizes)
         values, L = discriminants(between, within)
         kept = values > ROUNDING * values[0]
-        kept[groups.n_groups - 1 :] = False
+        kept[len(groups.sizes) - 1 :] = False
         return Solution(L[kept])
 
 
@@ -250,7 +250,7 @@ class LDA(SummedClosedForm):
         between = groups.between(groups.sizes / groups.sizes.sum())
         values, L = discriminants(between, groups.shrunk_within(self.shrinkage))
         kept = values > ROUNDING * values[0]
-        kept[groups.n_groups - 1 :] = False
+        kept[len(groups.sizes) - 1 :] = False
         return Solution(L[kept])
 
 

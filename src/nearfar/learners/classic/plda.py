@@ -40,7 +40,7 @@ from nearfar.learners.classic.closed_form_base import Axes, Solution, SummedClos
 from nearfar.learners.classic.scatter import (
     ROUNDING,
     Evidence,
-    GroupScatter,
+    Groups,
     Shrinkage,
     discriminants,
     shrunk,
@@ -136,7 +136,7 @@ class PLDA(SummedClosedForm):
         return Solution(L, {"ratios_": b, "mean_": scaler.mean})
 
 
-def two_covariances(classes: GroupScatter, shrinkage: Shrinkage) -> tuple[Matrix, Matrix]:
+def two_covariances(classes: Groups, shrinkage: Shrinkage) -> tuple[Matrix, Matrix]:
     """Return W and B."""
     sizes, n_rows = classes.sizes, classes.sizes.sum()
     S, free = classes.within(), len(sizes) - 1

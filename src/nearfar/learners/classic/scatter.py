@@ -23,8 +23,7 @@ they count as n_c - 1.
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -38,7 +37,7 @@ from nearfar.numerics.edges import edges_of
 from nearfar.numerics.linear_algebra import determined
 from nearfar.rows import Points, Rows
 from nearfar.runtime.threads import Threads
-from nearfar.supervision import Pairs, Supervision
+from nearfar.supervision import Supervision
 from nearfar.typing import Floats, Ints, Matrix, Vector
 
 Shrinkage = float | Literal["auto"]
@@ -73,40 +72,50 @@ def warn_if_singular(S: Matrix, shrinkage: Shrinkage) -> None:
         )
 
 
-class GroupScatter(ABC):
-    """Scatter of rows in groups, from the rows (`Groups`) or from sums (`SummedGroups`).
+class Groups:
+    """Rows in groups: classes, chunklets, or all rows as one.
 
-    Groups of the same size may be listed together.
+    Parameters
+    ----------
+    X: shape (n_samples, n_features). Points, float32 or float64; not copied.
+    codes: shape (n_samples,). Group of each row from 0, or -1 for none; by default all rows
+        are one group.
+    row_weight: shape (n_samples,). How often each row counts; for rows in memory.
 
     Attributes
     ----------
-    sizes: shape (n_listed,). Number of rows of a group, or the sum of their weights.
-    counts: shape (n_listed,). Number of groups that are listed together.
-    means: shape (n_listed, n_features). Mean of each group; only for groups that are listed
-        alone.
+    sizes: shape (n_groups,). Number of rows of each group, or the sum of their weights.
+    means: shape (n_groups, n_features).
     """
 
-    sizes: Vector
-    counts: Vector
-    means: Matrix
+    def __init__(
+        self, X: Points, codes: Ints | None = None, row_weight: Vector | None = None
+    ) -> None:
+        self.X, self.row_weight = X, row_weight
+        self.codes = np.zeros(len(X), dtype=np.intp) if codes is None else codes
+        inside = self.codes >= 0
+        weight = None if row_weight is None else row_weight[inside]
+        self.sizes = np.bincount(self.codes[inside], weight).astype(np.float64)
+        if weight is not None and self.sizes.max() <= 1.0:
+            raise ValueError(
+                "sample_weight says how often rows count, and no class counts more than one row; "
+                "multiply the weights by a constant, such as the number of rows over their sum."
+            )
+        self.means = self._reduce(_sums, len(self.sizes))
+        self.means /= np.where(self.sizes > 0, self.sizes, 1.0)[:, None]
 
-    @abstractmethod
     def scatter(self, weight: Vector) -> Matrix:
         """sum_c w_c S_c."""
+        return self._reduce(_scatter, self.means, weight)
 
-    @abstractmethod
     def fourth_moments(self, weight: Vector) -> float:
         """sum_c w_c sum_{i in c} |x_i - m_c|^4."""
+        return float(self._reduce(_fourth_moment, self.means, weight))
 
     @property
-    @abstractmethod
-    def total(self) -> GroupScatter:
-        """All rows as one group, those in no group included."""
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return int(self.counts.sum())
+    def total(self) -> Groups:
+        """All rows as one group."""
+        return Groups(self.X, row_weight=self.row_weight)
 
     def within(self, weight: Vector | None = None) -> Matrix:
         """Return the covariance about the means; groups have weight 1 by default."""
@@ -150,61 +159,13 @@ class GroupScatter(ABC):
     @property
     def _free(self) -> Vector:
         """Rows that the means leave free."""
-        return self.counts * np.maximum(self.sizes - 1.0, 0.0)
+        return np.maximum(self.sizes - 1.0, 0.0)
 
     def _share(self, weight: Vector | None) -> Vector:
         """Weights that make the sum of the scatters a covariance."""
         weight = np.ones(len(self.sizes)) if weight is None else weight
         total = float(weight @ self._free)
         return weight / total if total > 0 else weight
-
-
-class Groups(GroupScatter):
-    """Rows in groups: classes, chunklets, or all rows as one.
-
-    Parameters
-    ----------
-    X: shape (n_samples, n_features). Points, float32 or float64; not copied.
-    codes: shape (n_samples,). Group of each row from 0, or -1 for none; by default all rows
-        are one group.
-    row_weight: shape (n_samples,). How often each row counts; for rows in memory.
-    """
-
-    def __init__(
-        self, X: Points, codes: Ints | None = None, row_weight: Vector | None = None
-    ) -> None:
-        self.X, self.row_weight = X, row_weight
-        self.codes = np.zeros(len(X), dtype=np.intp) if codes is None else codes
-        inside = self.codes >= 0
-        weight = None if row_weight is None else row_weight[inside]
-        self.sizes = np.bincount(self.codes[inside], weight).astype(np.float64)
-        if weight is not None and self.sizes.max() <= 1.0:
-            raise ValueError(
-                "sample_weight says how often rows count, and no class counts more than one row; "
-                "multiply the weights by a constant, such as the number of rows over their sum."
-            )
-        self.counts = np.ones(len(self.sizes))
-        self.means = self._reduce(_sums, len(self.sizes))
-        self.means /= np.where(self.sizes > 0, self.sizes, 1.0)[:, None]
-
-    def scatter(self, weight: Vector) -> Matrix:
-        """sum_c w_c S_c."""
-        return self._reduce(_scatter, self.means, weight)
-
-    def fourth_moments(self, weight: Vector) -> float:
-        """sum_c w_c sum_{i in c} |x_i - m_c|^4."""
-        return float(self._reduce(_fourth_moment, self.means, weight))
-
-    @property
-    def total(self) -> Groups:
-        """All rows as one group."""
-        return Groups(self.X, row_weight=self.row_weight)
-
-    def centered(self) -> Iterator[tuple[Ints, Matrix]]:
-        """Yield the groups of some rows, and these rows about the means of their groups."""
-        for top in range(0, len(self.X), _BLOCK_ROWS):
-            part = slice(top, top + _BLOCK_ROWS)
-            yield _centered(self.X[part], self.codes[part], self.means)
 
     def _reduce(self, function: Callable[..., Matrix], *args: object) -> Matrix:
         """Sum what a function of some rows and their groups returns, block by block."""
@@ -279,7 +240,7 @@ class Evidence:
         groups that dissimilar pairs tell apart.
     """
 
-    groups: GroupScatter
+    groups: Groups
     pair_means: tuple[Matrix, Matrix] | None = None
     apart: Matrix | None = None
 
@@ -290,41 +251,11 @@ class Evidence:
             codes = supervision.labels("", informative=True)
             return cls(Groups(X, codes, supervision.row_weight))
         pairs = supervision.pairs(X, None, None)
-        largest = 1.0 if pairs.weight is None else float(pairs.weight.max())
-        sums = PairSums.of(X, pairs, unit=largest)
-        return cls(Groups(X, supervision.chunklets().ids), sums.means)
-
-
-@dataclass(frozen=True, eq=False)
-class PairSums:
-    """Sums over listed pairs, of each kind.
-
-    Attributes
-    ----------
-    similar, dissimilar: shape (n_features, n_features). Sums of w (x_i - x_j)(x_i - x_j)'.
-    weights: Sums of w over similar and over dissimilar pairs.
-    """
-
-    similar: Matrix
-    dissimilar: Matrix
-    weights: tuple[float, float]
-
-    @classmethod
-    def of(cls, X: Points, pairs: Pairs, *, unit: float) -> PairSums:
-        """Add up pairs; their weights are divided by `unit`."""
         edges = edges_of(X.astype(np.float64, copy=False), *pairs.index.T)
-        weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / unit
-        w = [weight * kind for kind in (pairs.similar, ~pairs.similar)]
-        return cls(edges.gram(w[0]), edges.gram(w[1]), (float(w[0].sum()), float(w[1].sum())))
-
-    def __add__(self, other: PairSums) -> PairSums:
-        weights = self.weights[0] + other.weights[0], self.weights[1] + other.weights[1]
-        return PairSums(self.similar + other.similar, self.dissimilar + other.dissimilar, weights)
-
-    @property
-    def means(self) -> tuple[Matrix, Matrix]:
-        """Means over similar and over dissimilar pairs."""
-        return self.similar / self.weights[0], self.dissimilar / self.weights[1]
+        weight = np.ones(len(pairs)) if pairs.weight is None else pairs.weight / pairs.weight.max()
+        similar, dissimilar = (weight * kind for kind in (pairs.similar, ~pairs.similar))
+        means = edges.gram(similar) / similar.sum(), edges.gram(dissimilar) / dissimilar.sum()
+        return cls(Groups(X, supervision.chunklets().ids), means)
 
 
 def pair_scatters(evidence: Evidence, shrinkage: Shrinkage) -> tuple[Matrix, Matrix]:
