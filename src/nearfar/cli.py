@@ -8,7 +8,7 @@ COMMANDS = {
     "Learn": {
         "learn": ("old_commands.learn:learn", "nearfar learn table.csv --label species"),
         "compare": (
-            "old_commands.compare:compare",
+            "tables.compare:compare",
             "nearfar compare table.csv --label species --budget 60s",
         ),
         "report": (
@@ -85,8 +85,8 @@ OPTION_GROUPS = {
     "Decision": "threshold target confidence prevalence level",
     "Testing and time": "budget checkpoint folds neighbors split seed classifiers "
     "only-if-significant comparison leave-out-learned",
-    "Input and output": "out to rows row queries as-vector documents results index dialect table "
-    "mapped run-out json title export replay answers save report license",
+    "Input and output": "out voters to rows row queries as-vector documents results index dialect "
+    "table mapped run-out json title export replay answers save report license",
     "Server": "host port browser show-results",
 }
 OPTIONAL_ARGUMENTS = {"right"}

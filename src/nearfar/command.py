@@ -42,6 +42,8 @@ from nearfar.runtime.messages import (
 from nearfar.terminal import INTERRUPTED, Streams, bars, fail, say, show_json, show_note
 
 _PARAMETERS = "\n\nParameters\n----------\n"
+# "name : type" with the text below, or "name: text".
+_DESCRIBED = re.compile(r"(?P<names>\*{0,2}\w+(, \w+)*)(?: : .*|: (?P<text>.*)|$)")
 _NO_SUCH_WORD = re.compile(r"'([^']*)' is not one of (.*)")
 _QUOTED = re.compile(r"'([^']*)'")
 
@@ -121,14 +123,14 @@ def declared(function: Callable[..., Any]) -> dict[str, Declared]:
     names: list[str] = []
     section = (inspect.getdoc(function) or "").partition(_PARAMETERS)[2]
     for line in re.split(r"\n\n[A-Z]\w+( \w+)*\n---", section)[0].splitlines():
-        if line[:1].strip():
-            names = line.partition(" : ")[0].split(", ")
-        for name in names if line.startswith(" ") else []:
+        if found := _DESCRIBED.match(line):
+            names, line = found["names"].split(", "), found["text"] or ""
+        for name in names:
             texts[name] = f"{texts.get(name, '')} {line.strip()}".strip()
     elsewhere = {name: declared(to)[name] for name, to in forwarded(function).items()}
     own = inspect.signature(function).parameters.values()
-    found = [(p, hints.get(p.name), texts.get(p.name, "")) for p in own if p.name not in elsewhere]
-    return {p.name: Declared(p, hint, text) for p, hint, text in found} | elsewhere
+    described = [Declared(p, hints.get(p.name), texts.get(p.name, "")) for p in own]
+    return {each.parameter.name: each for each in described} | elsewhere
 
 
 def forwarded(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:

@@ -52,7 +52,7 @@ def test_the_default_budget(run, monkeypatch):
         seen.append((arguments, options))
         raise ValueError("seen")
 
-    monkeypatch.setattr("nearfar.tables.compare.compare", note)
+    monkeypatch.setattr("nearfar.tables.compare.compare_rows", note)
     run("compare", "iris", code=2)
     run("compare", "iris", "--method", "all", "--method", "lda", code=2)
     assert [k["budget"] for _, k in seen] == [120.0, 120.0]
@@ -66,7 +66,8 @@ def test_the_next_command_learns_what_is_recommended(run, folder):
     found = Path("iris.safetensors")
     for line, goal in [(first, "classification"), (second, "ranking")]:
         command = line.partition(": ")[2].split()[1:]
-        assert command[:6] == ["learn", "iris.csv", *LABELS]
+        assert command[:2] == ["learn", "iris.csv"]
+        assert {*LABELS} <= {*command}
         written = run(*command)
         assert "The verdict recommends" not in written.stdout
         assert (goal == "ranking") == ("--goal" in command)

@@ -141,13 +141,6 @@ def test_errors(fail, arguments, message):
     assert message in fail("compare", *arguments, "--method", "rca")
 
 
-@pytest.mark.parametrize("method", ["rca", "mlkr"])
-def test_too_few_groups(run, method):
-    source = ["sizes.csv", "--label", "size"] if method == "mlkr" else LABELLED
-    options = ["--group", "person", "--method", method, "--folds", 61]
-    assert "more than the 60 groups" in run("learn", *source, *options, code=2).stderr
-
-
 def test_a_checkpoint_is_of_the_same_groups():
     same, other = fit_digest(NCA(), X, Y, GROUPS), fit_digest(NCA(), X, Y, GROUPS // 2)
     assert same == fit_digest(NCA(max_iter=9), X, Y, GROUPS)

@@ -187,9 +187,9 @@ class TestRules:
         assert notes[0].text.endswith("To keep, name them with numeric.")
 
     def test_missing_values_are_refused_if_asked(self, table, fail):
-        line = fail("learn", "c.csv", *FAST, "--impute", "none")
+        line = fail("learn", "c.csv", *FAST, "--no-impute")
         assert "c.csv: Column age: the value in row 3" in line
-        assert "or leave out --impute none" in line
+        assert "or leave out --no-impute" in line
 
     def test_refusals(self, table, fail):
         assert "no column 'q'" in fail("learn", "c.csv", *FAST, "--numeric", "age,q")

@@ -71,7 +71,7 @@ def test_the_usual_learners():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"split": "classes"}, "needs class labels; y has numbers"),
+        ({"split": "classes"}, "needs class labels; there are numbers"),
         ({"learners": ["NCA"]}, "NCA does not learn from numbers"),
         ({"cv": 1}, "cv must be"),
     ],

@@ -102,7 +102,7 @@ def test_learners_are_set_for_new_classes_and_others_left_alone():
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        (Y, {"cv": 1}, "a number of folds"),
+        (Y, {"cv": 1}, "cv=1, which must be 2 or more"),
         (Y, {"cv": 2, "groups": Y // 9}, "classes that share a group stay together"),
         (Y % 3, {"cv": 2}, "four classes or more"),
         (RandomPairs(100)(X, Y, RNG), {}, "needs class labels"),

@@ -47,6 +47,7 @@ from nearfar.numerics.missing import (
     refuse_masked,
     refuse_missing,
 )
+from nearfar.runtime.messages import option
 from nearfar.runtime.parameters import check_parameters, choice, number
 from nearfar.runtime.progress import Clock
 from nearfar.runtime.threads import single_threaded_libraries
@@ -285,7 +286,7 @@ def _read(
     if kind == "chunklets":
         raise ValueError("Chunklets cannot be held out; give labels, Triplets or Pairs.")
     if split == "classes" and kind != "labels":
-        raise ValueError(f'split="classes" needs class labels; y has {kind}.')
+        raise ValueError(f"{option('split', 'classes')} needs class labels; there are {kind}.")
     if kind == "labels":
         refuse_missing(y, "y")
         if (rows := labelled_rows(y)) is not None:

@@ -54,6 +54,7 @@ from nearfar.measures.registry import ERROR, HeldOutJudgements, Rankings, Voters
 from nearfar.metrics.gallery import Distance, Gallery, Search
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.missing import LARGEST_VALUE
+from nearfar.runtime.messages import option
 from nearfar.runtime.parameters import check_parameters, choice, either, integer
 from nearfar.supervision import Pairs, Supervision, Triplets, kind_of
 from nearfar.typing import Array, Floats, Ints, Vector
@@ -130,8 +131,8 @@ def class_folds(y: Ints, cv: object, groups: Ints | None, random_state: int | No
     most = (int(y.max()) + 1) // 2
     if not is_count(cv) or cv < 2 or most < 2:
         raise ValueError(
-            'split="classes" needs four classes or more, and a number of folds from 2; got '
-            f"{int(y.max()) + 1} classes and cv={cv}."
+            f"{option('split', 'classes')} needs four classes or more; there are "
+            f"{int(y.max()) + 1}, with {option('folds', cv)}, which must be 2 or more."
         )
     labels = Supervision.of(y, len(y), groups=groups)
     splits = labels.split(min(int(cv), most), check_random_state(random_state), by="classes")

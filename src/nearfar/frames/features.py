@@ -185,11 +185,10 @@ def _fitted(
     except ValueError as error:
         remedy = ""
         if str(error).startswith("Column "):
-            remedy = f" Correct it, or leave columns out with {option('drop')}."
+            way = f"leave columns out with {option('drop')}"
             if not columns.impute:
-                remedy = (
-                    f" Correct it, or leave out {option('impute none')} to fill in missing values."
-                )
+                way = f"leave out {option('impute', False)} to fill in missing values"
+            remedy = f" Correct it, or {way}."
         raise TableError(f"{path}: {error}{remedy}") from error
     n_features = counted(len(columns.feature_names), "feature")
     said = [f"read {counted(len(columns.names), 'column')} as {n_features}"]

@@ -19,14 +19,6 @@ from nearfar.old_commands.terminal import UserError, bars
 from nearfar.runtime.progress import stage
 from nearfar.tables.methods import METHOD_NAMES
 
-
-class Imputation(StrEnum):
-    """What to do about missing values."""
-
-    auto = "auto"
-    none = "none"
-
-
 _SOURCE = typer.Argument(
     callback=spooled,
     help=f"Table ({', '.join(TABLES)}), array ({', '.join(ARRAYS)}), name of a dataset, or - for "
@@ -95,7 +87,7 @@ Categorical = Annotated[
     typer.Option(metavar="COLUMN,...", help="Columns that are categories; repeatable."),
 ]
 Impute = Annotated[
-    Imputation, typer.Option(help="Fill in missing values (auto), or refuse them (none).")
+    bool, typer.Option("--impute/--no-impute", help="Fill in missing values, or refuse them.")
 ]
 Id = Annotated[
     str | None, typer.Option("--id", help="Column of row names, for constraints and results.")
@@ -244,7 +236,7 @@ class SupervisedInput:
     numeric: Numeric = None
     categorical: Categorical = None
     text: FreeText = None
-    impute: Impute = Imputation.auto
+    impute: Impute = True
     triplets: TripletsPath = None
     pairs: PairsPath = None
     ids: Id = None
@@ -299,7 +291,7 @@ class SupervisedInput:
                 show=show,
                 image=image,
                 pictures=pictures,
-                impute=self.impute is Imputation.auto,
+                impute=self.impute,
                 numbers=numbers if self.numbers is None else self.numbers,
                 metric=metric,
                 required=True,

@@ -133,7 +133,6 @@ _PARAMETERS = {
     "only-if-significant": "strict=True",
     "no-comparison": "comparison=False",
     "source": "sources",
-    "impute none": "impute=False",
 }
 
 CommandLine = Callable[..., str]

@@ -46,7 +46,7 @@ class FitCheckpoint:
     """
 
     def __init__(
-        self, path: Path | None, inputs: Iterable[str | Path | None] = (), *, fits: bool = True
+        self, path: Path | None, inputs: Iterable[object] = (), *, fits: bool = True
     ) -> None:
         self.path, self.comparison = path if fits else None, path
         if self.path is not None:

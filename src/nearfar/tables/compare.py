@@ -1,60 +1,159 @@
-"""Comparisons on a table: by its labels, numbers or judgements."""
+"""`compare`: methods on the same folds of a table, by its labels, numbers or judgements."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from nearfar.columns import Columns
 from nearfar.columns.measured import Measured
-from nearfar.comparison import Comparison, compare
-from nearfar.comparison.methods import Learners
+from nearfar.comparison import Comparison
+from nearfar.comparison import compare as compare_rows
+from nearfar.comparison.methods import ALL, Learners
 from nearfar.comparison.tasks import Features, stratified_order
 from nearfar.frames.reader import columns_named
+from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
-from nearfar.runtime.messages import option
-from nearfar.tables.fitting import Progress, no_progress, supervision_of
+from nearfar.runtime.messages import Note, collecting_notes, command_line, forwards
+from nearfar.tables.checkpoint import FitCheckpoint
+from nearfar.tables.fitting import Progress, no_progress, parse_seconds, supervision_of
+from nearfar.tables.methods import (
+    BEST,
+    METHOD_NAMES,
+    choose_methods,
+    find_method,
+    name_of,
+    settings_beside,
+)
 from nearfar.typing import Ints
+
+
+@forwards(read_table, "label numbers triplets pairs group ids drop numeric categorical text impute")
+def compare(
+    source: object,
+    *,
+    method: Sequence[str] = (),
+    budget: str | None = "120s",
+    checkpoint: str | PathLike[str] | None = None,
+    split: Literal["rows", "classes"] = "rows",
+    goal: Literal["classification", "ranking"] | None = None,
+    folds: int = 5,
+    neighbors: int = 0,
+    random_state: int = 0,
+    classifiers: bool = True,
+    progress: Progress = no_progress,
+    **reading: Any,
+) -> Compared:
+    """Compare Euclidean distance, plain methods and learners by cross-validation.
+
+    Euclidean distance and the plain methods always take part. Methods learn from labels, numbers,
+    triplets or pairs, and are tested on others.
+
+    Parameters
+    ----------
+    source: Table, array, name of a dataset, or - for stdin.
+    method: Method to compare; by default AutoMetric, the papers' methods, NCA, LMNN and closed
+        forms. METHODS.
+    budget: Time limit of the comparison: 60s, 5m or 1h.
+    checkpoint: Save progress in this file; run the same command again to continue.
+    split: What folds hold out: rows, or whole classes that nothing learned from.
+    goal: What the next command is for; by default both.
+    folds: Number of cross-validation folds.
+    neighbors: Number of neighbours; 0 chooses it for each method.
+    random_state: Random seed.
+    classifiers: Show the errors of logistic regression and gradient boosting beside the methods.
+    progress: Called with what is done, the total, and what is next.
+    **reading: What to learn from, and what columns are: see `read_table`.
+    """
+    limit = parse_seconds(budget)
+    learners = choose_methods(list(method) or [BEST], seed=random_state).learners
+    inputs = [source, *(reading.get(name) for name in ("label", "triplets", "pairs", "group"))]
+    file = None if checkpoint is None else Path(checkpoint)
+    with FitCheckpoint(file, inputs, fits=False) as kept, collecting_notes() as notes:
+        table = read_table(source, required=True, **reading)
+        for name in method:
+            if name != ALL:
+                find_method(name).check(table.kind)
+        comparison = compare_table(
+            table,
+            learners,
+            cv=folds,
+            n_neighbors=neighbors or "auto",
+            random_state=random_state,
+            classifiers=classifiers,
+            budget=limit,
+            split=split,
+            checkpoint=kept.comparison,
+            progress=progress,
+        )
+    return Compared(comparison, table.source, goal, [*notes, *comparison.findings])
+
+
+compare.__doc__ = (compare.__doc__ or "").replace("METHODS", f"{', '.join(METHOD_NAMES)}, {ALL}")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison; prints as its table, and the commands that learn what it recommends."""
+
+    comparison: Comparison
+    source: str
+    goal: str | None
+    notes: Sequence[Note]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the comparison and its notes for JSON."""
+        notes = [each.text for each in self.notes]
+        return {"source": self.source, **self.comparison.to_dict(), "notes": notes}
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.comparison), *self._next_commands()])
+
+    def _next_commands(self) -> Iterator[str]:
+        """Yield the command that learns what is recommended, once for each method."""
+        names: set[str] = set()
+        goals = dict(self.comparison.goals)
+        for goal in [self.goal] if self.goal in goals else list(goals):
+            used = goals[goal].recommended
+            name = None if used is None else name_of(used.method)
+            if used is None or name is None or name in names:
+                continue
+            changes: dict[str, Any] = dict.fromkeys(["split", "json", "checkpoint", "budget"])
+            changes |= {"method": name, "set": settings_beside(name, used.method)}
+            changes["goal"] = goal if names or self.goal else None
+            if command := command_line("learn", **changes):
+                yield f"{f'For {goal}' if names else 'Next'}: {command}"
+            names.add(name)
 
 
 def compare_table(
     table: Table,
     learners: Learners = None,
     *,
-    cv: int = 5,
-    n_neighbors: int | Literal["auto"] = "auto",
-    random_state: int = 0,
-    classifiers: bool = True,
     budget: float | None = None,
-    split: Literal["rows", "classes"] = "rows",
-    checkpoint: Path | None = None,
-    progress: Progress = no_progress,
     spent: float = 0.0,
+    **options: Any,
 ) -> Comparison:
     """Compare methods by the labels, numbers, triplets or pairs of a table.
 
-    The parameters are those of `nearfar.compare`. What becomes of columns is learned again from the
-    training rows of each fold. `spent` seconds of the budget are gone already.
+    What becomes of columns is learned again from the training rows of each fold. `spent` seconds of
+    the budget are gone already; `options` are those of `nearfar.compare`.
     """
-    check_split(table, split)
     features = features_of(table)
-    comparison = compare(
+    comparison = compare_rows(
         table.X if features is None else features.rows,
         supervision_of(table),
         learners,
         features=None if features is None else features.transformer,
-        cv=cv,
         groups=table.groups,
-        split=split,
-        n_neighbors=n_neighbors,
         numbers=table.kind == "numbers",
-        classifiers=classifiers,
         budget=None if budget is None else max(budget - spent, 0.0),
-        random_state=random_state,
-        progress=progress,
-        checkpoint=checkpoint,
+        **options,
     )
     comparison.name_copies(table.n_copies)
     if table.leaking:
@@ -83,18 +182,3 @@ def features_of(table: Table) -> Features | None:
     if all(isinstance(kind, Measured) and not kind.indicator for kind in table.columns.kinds_):
         return None
     return Features(table.cells, Columns(kinds=table.columns.kinds_, impute=table.columns.impute))
-
-
-def check_split(table: Table, split: str) -> None:
-    """Raise ValueError if classes are to be held out, and there are too few; in words of options.
-
-    `compare` refuses the same in the words of its parameters.
-    """
-    if split != "classes":
-        return
-    classes = option("split", "classes")
-    if table.kind != "labels":
-        raise ValueError(f"{classes} needs class labels; give {option('label')}.")
-    number = len(np.unique(supervision_of(table)))
-    if number < 4:
-        raise ValueError(f"{classes} needs four classes or more; there are {number}.")

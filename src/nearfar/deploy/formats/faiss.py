@@ -164,7 +164,12 @@ def _float32(array: Floats) -> NDArray[np.float32]:
 
 
 def _write(metric: Any, path: Path, *, X: Floats | None = None, index: str = "flat") -> str:
-    """Write an index."""
+    """Write an index.
+
+    Parameters
+    ----------
+    index: For faiss: flat, hnsw, ivf, binary, or a string for index_factory.
+    """
     whole = metric.to_faiss(X, index)
     with atomic_write(path) as temporary:
         faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")

@@ -9,7 +9,12 @@ from nearfar.deploy.formats import ExportTarget
 
 
 def _write(metric: Any, folder: Path, *, license: str | None = None) -> str:
-    """Write a metric and its model card."""
+    """Write a metric and its model card.
+
+    Parameters
+    ----------
+    license: For hub: license of the card, such as cc-by-4.0.
+    """
     if not hasattr(metric, "to_hub"):
         raise ValueError("Only metrics have a model card.")
     metric.to_hub(folder, license=license or "")

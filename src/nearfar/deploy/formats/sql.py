@@ -303,7 +303,15 @@ def _write(
     table: str | None = None,
     mapped: str = "nearfar",
 ) -> str:
-    """Write a metric or an adapter."""
+    """Write a metric or an adapter.
+
+    Parameters
+    ----------
+    dialect: For sql: the database, duckdb or pgvector.
+    column: For sql: column of vectors; by default a column for each feature.
+    table: For sql: write the statement that adds mapped vectors to this table.
+    mapped: For sql: name of the column of mapped vectors.
+    """
     text = model.to_sql(column, dialect=dialect).statements(table, mapped)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
