@@ -21,10 +21,12 @@ import argparse
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,6 @@ import numpy as np
 
 import protocol
 from nearfar.ask import Chooser, Question
-from nearfar.ask.store import Store
 from nearfar.runtime.threads import limited_threads
 
 CASES = [(200, 300, True), (2000, 300, True), (2000, 1000, True)]
@@ -49,14 +50,9 @@ def measure(n_objects: int, n_answers: int, vectors: bool) -> Row:
     random = np.random.default_rng(0)
     P = random.normal(size=(n_objects, 3))
     X = random.normal(size=(n_objects, 50)) if vectors else None
-    chooser = Chooser(
-        X,
-        n_objects=n_objects,
-        random_share=0.0,
-        repeat_share=0.0,
-        random_first=0,
-        random_state=0,
-    )
+    shares = {"random_share": 0.0, "repeat_share": 0.0}
+    chooser = Chooser(X, n_objects=n_objects, random_state=0, **shares)
+    chooser.random_first = 0
 
     def answer(objects: tuple[int, ...]) -> str:
         anchor, left, right = P[list(objects)]
@@ -162,9 +158,8 @@ def load(n_people: int, n_slow: int, seconds: float) -> Row:
         asyncio.run(crowd.run(homes, n_slow))
         server.terminate()
         server.communicate()
-        store = Store(Path(folder) / "judgements.db")
-        kept = {each.asked.id for each in store.answers()}
-        store.close()
+        with closing(sqlite3.connect(Path(folder) / "judgements.db")) as store:
+            kept = {question for (question,) in store.execute("SELECT question FROM answers")}
     waits = 1000 * np.array(crowd.waits)
     return {
         "people": n_people,

@@ -70,7 +70,7 @@ COMMANDS = {
         ),
     },
     "Ask people": {
-        "ask": ("old_commands.ask:ask", "nearfar ask objects.csv --id name --out judgements.db"),
+        "ask": ("ask.ask:ask", "nearfar ask objects.csv --id name --out judgements.db"),
     },
 }
 """Module, function and example of each command, by group."""
@@ -89,7 +89,7 @@ OPTION_GROUPS = {
     "table mapped run-out json title export replay answers save report license",
     "Server": "host port browser show-results",
 }
-OPTIONAL_ARGUMENTS = {"right"}
+OPTIONAL_ARGUMENTS = {"right", "objects"}
 """Parameters with a default that are arguments."""
 
 OTHER_WORDS = {

@@ -18,11 +18,7 @@ PEOPLE = ["Ann", "Ben", "Cid"]
 def make_collection(path, *, n=30, people=("Ann", "Ben"), kind="triplets", vectors=True, **shown):
     X = np.random.default_rng(0).normal(size=(n, 4)) if vectors else None
     objects = Objects([f"object {row}" for row in range(n)], X, **shown)
-    store = Store(path, create=True)
-    store.begin(kind, objects.names)
-    for name in people:
-        store.add_person(name)
-    return Collection(objects, store, seed=0)
+    return Collection(objects, Store(path, kind, objects.names, people), seed=0)
 
 
 class Server:

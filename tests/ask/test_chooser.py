@@ -9,9 +9,8 @@ import pytest
 from scipy.stats import norm
 
 from nearfar.ask import Chooser, Question
-from nearfar.ask.chooser import AnswerArrays, arrays
 from nearfar.ask.models import LogisticPosterior, MetricModel, PlaceModel, predictive_information
-from nearfar.ask.progress import consistency, learning_curve, measure, people
+from nearfar.ask.progress import learning_curve, measure, people, repeats
 from references import question_choice
 
 
@@ -65,13 +64,13 @@ def test_margins_are_those_of_the_coordinates():
 
 
 def test_gradients_of_places():
-    model = PlaceModel(6, 2, seed=1)
+    model = PlaceModel(6, seed=1)
     index = np.array([[0, 1, 2], [3, 4, 5], [1, 0, 5]])
     gradient = model._jacobian(index).toarray()
     for column in range(12):
         step = np.zeros(12)
         step[column] = 1e-6
-        ahead, behind = PlaceModel(6, 2), PlaceModel(6, 2)
+        ahead, behind = PlaceModel(6), PlaceModel(6)
         ahead.P = model.P + step.reshape(6, 2)
         behind.P = model.P - step.reshape(6, 2)
         slope = (ahead.margins(index)[0] - behind.margins(index)[0]) / 2e-6
@@ -116,9 +115,9 @@ def test_agreement_rises(learned):
 
 
 def test_repeats_of_a_consistent_person_agree(learned):
-    number, share = consistency(learned.judgements)
-    assert number > 0
-    assert share == 1.0
+    agreed = [agrees for *_, agrees in repeats(learned.judgements)]
+    assert agreed
+    assert set(agreed) == {1.0}
 
 
 def test_a_person_who_answers_at_random_is_found():
@@ -180,29 +179,10 @@ def test_pairs_and_ties():
         chooser.triplets()
 
 
-def test_arrays_that_grow_are_those_of_all_answers():
-    X = np.random.default_rng(0).normal(size=(20, 3))
-    chooser = Chooser(X, random_state=0)
-    known = AnswerArrays(3, {"Ben": 0.25})
-    for number in range(200):
-        chooser.add(
-            chooser.next(),
-            ["left", "right", "unsure"][number % 3],
-            person=["Ann", "Ben"][number % 2],
-        )
-        if number % 7 == 0:
-            known.follow(chooser.judgements)
-    known.follow(chooser.judgements)
-    expected = arrays(chooser.judgements, 3, {"Ben": 0.25})
-    for found, wanted in zip(known.arrays, expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert set(known.keys) == {judged.question.key for judged in chooser.judgements}
-
-
 @pytest.mark.parametrize("vectors", [True, False])
 def test_people_of_weight_0_say_nothing(vectors):
     X = np.random.default_rng(0).normal(size=(20, 3))
-    settings = {"X": X} if vectors else {"n_objects": 20, "random_first": 0}
+    settings = {"X": X} if vectors else {"n_objects": 20}
     both, one = (Chooser(**settings, random_state=0) for _ in range(2))
     random = np.random.default_rng(1)
     for _ in range(8):

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from nearfar.ask.ask import is_local, read_objects
+from nearfar.ask.ask import read_objects
 from nearfar.command import app
 from nearfar.frames import TableError
 from nearfar.frames.table import picture_path
@@ -132,6 +132,7 @@ def test_pictures_outside_the_folder_are_refused(tmp_path, name):
 
 
 def test_this_machine_alone():
+    is_local = pytest.importorskip("nearfar.ask.server").is_local
     assert all(is_local(host) for host in ("127.0.0.1", "localhost"))
     others = ("0.0.0.0", "::", "::1", "127.0.0.2", "192.0.2.1", "example.org")
     assert not any(is_local(host) for host in others)

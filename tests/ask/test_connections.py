@@ -58,7 +58,7 @@ def get(address, path="/static/page.css"):
 def test_the_unfinished_are_disconnected(collection, serve, impatient, sent):
     address = serve(collection)
     with connect(address) as slow:
-        slow.sendall(sent.replace(b"KEY", collection.store.people()["Ann"].encode()))
+        slow.sendall(sent.replace(b"KEY", collection.store.people["Ann"].encode()))
         found = received(slow)
     assert found.startswith(b"HTTP/1.1 404") == sent.startswith(b"GET /none")
     assert get(address).startswith(b"HTTP/1.1 200")
@@ -88,7 +88,7 @@ def test_a_response_that_nobody_reads_is_given_up(tmp_path, serve, impatient, mo
     picture = tmp_path / "large.png"
     picture.write_bytes(bytes(30_000_000))
     collection = make_collection(tmp_path / "answers.db", pictures=[picture] * 30)
-    path = f"/a/{collection.store.people()['Ann']}/picture/0"
+    path = f"/a/{collection.store.people['Ann']}/picture/0"
     with connect(serve(collection)) as slow:
         slow.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         assert lost.wait(60)

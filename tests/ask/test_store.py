@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from nearfar.ask import Question
 from nearfar.ask.store import OPEN, Store, StoreError
+from nearfar.frames.judgements import read_answers
 
 
 @pytest.fixture
 def store(tmp_path):
-    found = Store(tmp_path / "answers.db", create=True)
-    found.begin("triplets", ["a", "b", "c", "d"])
-    found.add_person("Ann")
-    found.add_person("Ben")
+    found = Store(tmp_path / "answers.db", "triplets", "abcd", ["Ann", "Ben"])
     yield found
     found.close()
 
@@ -29,9 +28,12 @@ def test_an_answer_is_stored_once(store):
     assert store.answer("Ann", asked.id, "left", 1.5)
     assert not store.answer("Ann", asked.id, "right")
     (found,) = store.answers()
-    assert (found.answer, found.seconds, found.asked) == ("left", 1.5, asked)
-    assert found.chooser
-    assert found.answered > 0
+    assert (found.answer, found.seconds, found.question) == ("left", 1.5, asked.question)
+    table, kind = read_answers(store.path)
+    assert kind == "triplets"
+    row = table.row(0, named=True)
+    assert [row[name] for name in ("anchor", "near", "far", "person")] == ["a", "b", "c", "Ann"]
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(row["time"])) < timedelta(minutes=1)
 
 
 def test_settings_of_the_file(store):
@@ -98,21 +100,17 @@ def test_choosing_knows_the_open_questions_of_all(store):
 
 def test_a_file_is_continued(store):
     ask(store, "Ann", 0, 1, 2)
-    key = store.add_person("Ann")
-    other = Store(store.path, create=True)
-    other.begin("triplets", ["a", "b", "c", "d"])
-    assert other.add_person("Ann") == key
+    other = Store(store.path, "triplets", "abcd", ["Ann"])
+    assert other.people == store.people
     assert other.open_questions("Ann") == store.open_questions("Ann")
-    with pytest.raises(StoreError, match="other objects"):
-        other.begin("triplets", ["a", "b", "c", "e"])
-    with pytest.raises(StoreError, match="has triplets, not pairs"):
-        other.begin("pairs", ["a", "b", "c", "d"])
     other.close()
+    with pytest.raises(StoreError, match="other objects"):
+        Store(store.path, "triplets", "abce")
+    with pytest.raises(StoreError, match="has triplets, not pairs"):
+        Store(store.path, "pairs", "abcd")
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(StoreError, match="no file"):
-        Store(tmp_path / "none.db")
     (tmp_path / "text.db").write_text("not a database, but a text that is long enough " * 30)
     with pytest.raises(StoreError, match="cannot be used for answers now: file is not a database"):
-        Store(tmp_path / "text.db")
+        Store(tmp_path / "text.db", "triplets", "abcd")

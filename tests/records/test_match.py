@@ -54,7 +54,7 @@ def test_what_is_stated(matched):
 
 
 def test_a_loaded_matcher_finds_the_same(matched, tmp_path):
-    matched.save(tmp_path / "matcher.safetensors")
+    matched.matcher.save(tmp_path / "matcher.safetensors")
     matcher = RecordMatcher.load(tmp_path / "matcher.safetensors")
     again = match(LEFT, RIGHT.reverse(), matcher=matcher)
     assert again.table.equals(matched.table)
@@ -65,7 +65,7 @@ def test_a_loaded_matcher_remembers_the_columns_of_ids(tmp_path):
     left, right = LEFT.rename({"id": "number"}), RIGHT.rename({"id": "code"})
     right = right.select(*right.columns[1:], "code")
     first = match(left, right, known_matches(60))
-    first.save(tmp_path / "matcher.safetensors")
+    first.matcher.save(tmp_path / "matcher.safetensors")
     again = match(left, right, matcher=RecordMatcher.load(tmp_path / "matcher.safetensors"))
     assert again.table.equals(first.table)
 

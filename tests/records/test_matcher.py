@@ -49,9 +49,8 @@ def test_new_people_are_matched(fitted):
 
 def test_scores_decisions_and_probabilities_agree(fitted):
     scores = fitted.scores(LEFT, RIGHT, PAIRS)
-    decisions = fitted.decision_function(LEFT, RIGHT, PAIRS)
-    np.testing.assert_array_equal(decisions, scores - fitted.threshold_)
-    np.testing.assert_array_equal(fitted.predict(LEFT, RIGHT, PAIRS), decisions >= 0)
+    decisions = fitted.predict(LEFT, RIGHT, PAIRS)
+    np.testing.assert_array_equal(decisions, scores >= fitted.threshold_)
     np.testing.assert_array_equal(fitted.predict_proba(LEFT, RIGHT, PAIRS), expit(scores))
     np.testing.assert_array_equal(fitted.scores(LEFT, RIGHT, PAIRS[::-1]), scores[::-1])
     assert fitted.scores(LEFT, RIGHT, np.empty((0, 2), dtype=int)).shape == (0,)

@@ -26,16 +26,16 @@ their information.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from nearfar.ask.models import MetricModel, Model, PlaceModel, predictive_information
-from nearfar.runtime.parameters import check_parameters, choice, integer, number, optional
+from nearfar.runtime.parameters import check_parameters, choice, integer, number
 from nearfar.supervision import Pairs, Triplets
 from nearfar.typing import Floats, Ints, Vector
 
@@ -64,7 +64,7 @@ class Question:
     objects: tuple[int, ...]
     origin: str = CHOSEN
 
-    @property
+    @cached_property
     def key(self) -> tuple[int, ...]:
         """The same for questions that differ in the sides only."""
         return (*self.objects[:-2], *sorted(self.objects[-2:]))
@@ -79,7 +79,6 @@ class Judgement:
     question : Question
     answer : {"left", "right", "unsure"} or {"same", "different", "unsure"}
     person : str
-    weight : float
     seconds : float or None
         How long the question was on the screen.
 
@@ -93,7 +92,6 @@ class Judgement:
     question: Question
     answer: str
     person: str = ""
-    weight: float = 1.0
     seconds: float | None = None
 
     @property
@@ -102,53 +100,13 @@ class Judgement:
         return _VALUES[self.answer]
 
 
-class AnswerArrays:
-    """Answers as arrays that grow with them, so that a new answer costs the same at any number.
-
-    Parameters
-    ----------
-    width: Number of objects in a question.
-    weights: Weights of people; others have weight 1.
-    """
-
-    def __init__(self, width: int, weights: Mapping[str, float] | None = None) -> None:
-        self.width, self._weights = width, dict(weights or {})
-        self.keys: Counter[tuple[int, ...]] = Counter()
-        self._n = 0
-        self._index = np.empty((0, self.width), dtype=np.intp)
-        self._values = np.empty((0, 2))
-
-    def follow(self, judgements: Sequence[Judgement]) -> None:
-        """Add the answers that are new at the end of all of them."""
-        new = judgements[self._n :]
-        if not new:
-            return
-        if len(judgements) > len(self._index):
-            room = max(64, len(judgements))
-            self._index = np.vstack([self._index, np.empty((room, self.width), dtype=np.intp)])
-            self._values = np.vstack([self._values, np.empty((room, 2))])
-        places = slice(self._n, len(judgements))
-        self._index[places], self._values[places, 0], self._values[places, 1] = arrays(
-            new, self.width, self._weights
-        )
-        self.keys.update(judged.question.key for judged in new)
-        self._n = len(judgements)
-
-    @property
-    def arrays(self) -> tuple[Ints, Vector, Vector]:
-        """Row numbers, answers and weights."""
-        values = self._values[: self._n]
-        return self._index[: self._n], values[:, 0], values[:, 1]
-
-
 def arrays(
     judgements: Sequence[Judgement], width: int, weights: Mapping[str, float] | None = None
 ) -> tuple[Ints, Vector, Vector]:
     """Return row numbers, answers and weights."""
-    of_people = weights or {}
     index = rows_of([judged.question for judged in judgements], width)
     y = np.array([judged.value for judged in judgements], dtype=float)
-    weight = [judged.weight * of_people.get(judged.person, 1.0) for judged in judgements]
+    weight = [(weights or {}).get(judged.person, 1.0) for judged in judgements]
     return index, y, np.array(weight, dtype=float)
 
 
@@ -161,12 +119,13 @@ def rows_of(questions: Sequence[Question], width: int) -> Ints:
 VERSION = "2"
 """Stored with every answer; it changes whenever questions are chosen in another way."""
 
-# Of candidates: enough for 600 different ones, while one search stays short.
-_ANCHORS, _NEIGHBORS = 40, 12
+# Questions that are considered at a time, and what they are made of: one search stays short.
+_CANDIDATES, _ANCHORS, _NEIGHBORS = 600, 40, 12
 # Random questions that stand for all; the time of a choice grows with their number.
 _TARGETS = 150
-# Questions at random before any is chosen: with vectors, and for each object without.
-_RANDOM_FIRST, _RANDOM_FIRST_OF_OBJECT = 4, 2
+# Questions at random before any is chosen: with vectors, and for each object without, as places of
+# objects that nobody was asked about say nothing about good questions.
+_RANDOM_FIRST, _FIRST_OF_OBJECT = 4, 2
 # With so many questions being asked, one more is chosen at a time, for the next who asks: an answer
 # among many changes little, and choosing for each of 200 people would keep them waiting.
 _PENDING_FOR_ONE = 10
@@ -189,13 +148,6 @@ class Chooser:
         Share of questions drawn at random; these alone judge.
     repeat_share : float, default=0.05
         Share of questions that were answered before.
-    random_first : int, optional
-        Questions at random before any is chosen. By default 4; without vectors, 2 for each object,
-        because places of objects that nobody was asked about say nothing about good questions.
-    n_candidates : int, default=600
-        Questions that are considered at a time.
-    n_components : int, default=2
-        Coordinates of objects without vectors.
     random_state : int, optional
         Seed.
 
@@ -229,29 +181,21 @@ class Chooser:
         kind: str = "triplets",
         random_share: float = 0.2,
         repeat_share: float = 0.05,
-        random_first: int | None = None,
-        n_candidates: int = 600,
-        n_components: int = 2,
         random_state: int | None = None,
     ) -> None:
-        parameters = vars()
         rules = {
             "kind": choice(*ANSWERS),
             "random_share": number(at_least=0, at_most=1),
             "repeat_share": number(at_least=0, below=1),
-            "random_first": optional(integer(at_least=0)),
-            "n_candidates": integer(at_least=1),
-            "n_components": integer(at_least=1),
         }
-        check_parameters(rules, {name: parameters[name] for name in rules})
-        self.kind = kind
+        given = vars()
+        check_parameters(rules, {name: given[name] for name in rules})
+        self.kind, self.width = kind, 3 if kind == "triplets" else 2
         self.random_share, self.repeat_share = random_share, repeat_share
-        self.n_candidates = n_candidates
         self.judgements: list[Judgement] = []
         self.weights: dict[str, float] = {}
         self._random = np.random.default_rng(random_state)
         self._learned = 0
-        self._answers = AnswerArrays(self.width)
         self._stock: list[Ints] = []
         self.X: Floats | None = None
         self.model: Model
@@ -264,17 +208,11 @@ class Chooser:
         else:
             check_parameters({"n_objects": integer(at_least=3)}, {"n_objects": n_objects})
             self.n_objects = int(n_objects or 0)
-            self.model = PlaceModel(self.n_objects, n_components, seed=random_state or 0)
-
-        first = _RANDOM_FIRST if X is not None else _RANDOM_FIRST_OF_OBJECT * self.n_objects
-        self.random_first = first if random_first is None else random_first
+            self.model = PlaceModel(self.n_objects, seed=random_state or 0)
+        self.random_first = _RANDOM_FIRST if X is not None else _FIRST_OF_OBJECT * self.n_objects
 
     def next(
-        self,
-        person: str = "",
-        *,
-        pending: Sequence[Question] = (),
-        among: ArrayLike | None = None,
+        self, person: str = "", *, pending: Sequence[Question] = (), among: ArrayLike | None = None
     ) -> Question:
         """Return the next question.
 
@@ -294,14 +232,9 @@ class Chooser:
             # A random question that was answered once, not just now, with sides exchanged.
             own = [j for j in self.judgements if j.person == person]
             recent = {j.question.key for j in own[-_BETWEEN:]} | open_keys
-            again = {j.question.key for j in self.judgements if j.question.origin == REPEAT}
-            left_out = recent | again
-            options = [
-                j.question
-                for j in self.judgements
-                if j.question.origin == RANDOM and j.question.key not in left_out
-            ]
-            if options:
+            asked = [j.question for j in self.judgements]
+            left_out = recent | {q.key for q in asked if q.origin == REPEAT}
+            if options := [q for q in asked if q.origin == RANDOM and q.key not in left_out]:
                 repeated = options[int(self._random.integers(len(options)))]
                 *anchor, left, right = repeated.objects
                 return Question((*anchor, right, left), REPEAT)
@@ -316,8 +249,8 @@ class Chooser:
         self.learn()
         model = self.model.pending(rows_of(pending, self.width))
         candidates = self.candidates(pool)
-        keys = [self._key(row) for row in candidates]
-        fresh = [key not in open_keys and key not in self._answers.keys for key in keys]
+        known = open_keys | {j.question.key for j in self.judgements}
+        fresh = [self._key(row) not in known for row in candidates]
         if not any(fresh):
             return self._shuffled(self._at_random(1, pool, set())[0], RANDOM)
         candidates = candidates[fresh]
@@ -346,7 +279,6 @@ class Chooser:
         answer: str,
         *,
         person: str = "",
-        weight: float = 1,
         seconds: float | None = None,
     ) -> None:
         """Add an answer.
@@ -357,7 +289,6 @@ class Chooser:
             A question of `next`, or row numbers: (anchor, left, right), or (a, b).
         answer : {"left", "right", "unsure"} or {"same", "different", "unsure"}
         person : str
-        weight : float, default=1
         seconds : float, optional
             How long the question was on the screen.
         """
@@ -369,22 +300,20 @@ class Chooser:
         if not 0 <= min(rows) <= max(rows) < self.n_objects:
             raise ValueError(f"Objects are 0 to {self.n_objects - 1}; got {rows}.")
         check_parameters({"answer": choice(*ANSWERS[self.kind])}, {"answer": answer})
-        self.judgements.append(Judgement(question, answer, person, weight, seconds))
+        self.judgements.append(Judgement(question, answer, person, seconds))
         if len(self.judgements) >= self.model.next_choice:
             self.learn()
 
     def remove(self, question: Question, person: str = "") -> None:
         """Take back a person's last answer to a question."""
-        for place in range(len(self.judgements) - 1, -1, -1):
-            judged = self.judgements[place]
-            if judged.question == question and judged.person == person:
-                del self.judgements[place]
-                self._forget()
-                return
-        raise ValueError("There is no such answer.")
+        whose = [(j.question, j.person) for j in self.judgements]
+        if (question, person) not in whose:
+            raise ValueError("There is no such answer.")
+        del self.judgements[len(whose) - 1 - whose[::-1].index((question, person))]
+        self._learned = -1
 
     def weigh(self, weights: Mapping[str, float]) -> None:
-        """Set the weights of people, which count beside those of their answers.
+        """Set the weights of people.
 
         Parameters
         ----------
@@ -392,8 +321,7 @@ class Chooser:
             Weights by the names of people; others have weight 1.
         """
         if weights != self.weights:
-            self.weights = dict(weights)
-            self._forget()
+            self.weights, self._learned = dict(weights), -1
 
     def learn(self, *, anew: bool = False) -> None:
         """Fit the model that chooses, if there are new answers; `next` does it too.
@@ -407,38 +335,29 @@ class Chooser:
         """
         if not anew and self._learned == len(self.judgements):
             return
-        self._answers.follow(self.judgements)
-        index, y, weight = self._answers.arrays
+        index, y, weight = arrays(self.judgements, self.width, self.weights)
         chosen = np.array([j.question.origin == CHOSEN for j in self.judgements])
         if self.X is not None and chosen.any():
             weight = weight * chosen
         (self.model.learn_anew if anew else self.model.learn)(index, y, weight)
         self._learned = len(self.judgements)
 
-    def _forget(self) -> None:
-        """Read the answers anew before the next fit."""
-        self._answers = AnswerArrays(self.width, self.weights)
-        self._learned = -1
-
     def triplets(self) -> Triplets:
         """Return the answers as triplets; those that could not tell are left out."""
-        if self.kind != "triplets":
-            raise ValueError("The answers are pairs; use pairs().")
-        index, y, weight = arrays([j for j in self.judgements if j.value != 0.5], 3, self.weights)
+        index, y, weight = self._decided("triplets")
         index = np.where(y[:, None] == 1, index, index[:, [0, 2, 1]])
         return Triplets(index, weight)
 
     def pairs(self) -> Pairs:
         """Return the answers as pairs; those that could not tell are left out."""
-        if self.kind != "pairs":
-            raise ValueError("The answers are triplets; use triplets().")
-        index, y, weight = arrays([j for j in self.judgements if j.value != 0.5], 2, self.weights)
+        index, y, weight = self._decided("pairs")
         return Pairs(index, y == 1, weight)
 
-    @property
-    def width(self) -> int:
-        """Number of objects in a question."""
-        return 3 if self.kind == "triplets" else 2
+    def _decided(self, kind: str) -> tuple[Ints, Vector, Vector]:
+        if self.kind != kind:
+            raise ValueError(f"The answers are {self.kind}; use {self.kind}().")
+        decided = [j for j in self.judgements if j.value != 0.5]
+        return arrays(decided, self.width, self.weights)
 
     def _key(self, row: Ints) -> tuple[int, ...]:
         return Question(tuple(row.tolist())).key
@@ -472,8 +391,7 @@ class Chooser:
     def candidates(self, pool: Ints | None = None) -> Ints:
         """Return questions about near neighbours, or some of a pool."""
         if pool is not None:
-            return pool[self._random.integers(len(pool), size=self.n_candidates)]
-        n = self.n_candidates
+            return pool[self._random.integers(len(pool), size=_CANDIDATES)]
         P = self.model.coordinates()
         anchors = self._random.choice(self.n_objects, min(_ANCHORS, self.n_objects), replace=False)
         squares = (P**2).sum(axis=1)
@@ -481,10 +399,10 @@ class Chooser:
         apart[np.arange(len(anchors)), anchors] = np.inf
         k = min(_NEIGHBORS, self.n_objects - 1)
         near = np.argpartition(apart, k - 1, axis=1)[:, :k]
-        which = self._random.integers(len(anchors), size=n)
-        first = near[which, self._random.integers(k, size=n)]
-        second = near[which, self._random.integers(k, size=n)]
-        draw = self._random.random(n)
+        which = self._random.integers(len(anchors), size=_CANDIDATES)
+        first = near[which, self._random.integers(k, size=_CANDIDATES)]
+        second = near[which, self._random.integers(k, size=_CANDIDATES)]
+        draw = self._random.random(_CANDIDATES)
         far, any_two = draw < 2 / 3, draw < 1 / 3
         second[far] = self._random.integers(self.n_objects, size=int(far.sum()))
         first[any_two] = self._random.integers(self.n_objects, size=int(any_two.sum()))

@@ -40,15 +40,15 @@ linear at the fit, and its covariance has a block for each object.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 from scipy.special import expit, ndtr
 
-from nearfar.ask.ordinal_embedding import OrdinalEmbedding, OrdinalProblem
+from nearfar.ask.ordinal_embedding import MU, OrdinalEmbedding, OrdinalProblem
 from nearfar.learners.scaling import Scaler
 from nearfar.supervision import Triplets
 from nearfar.typing import Floats, Ints, Matrix, Vector
@@ -196,83 +196,23 @@ _PLACE_MOST = 150
 _PLACE_GROWTH = 1.5
 # Of squared coordinates: places without answers have a finite variance.
 _PLACE_PENALTY = 0.05
-# Of the crowd kernel: the default of `OrdinalEmbedding`.
-_MU = 0.05
+# Coordinates of places.
+_COMPONENTS = 2
 
 
-class Model(ABC):
-    """A posterior of margins. Questions are rows of X: (anchor, left, right), or (a, b).
+class MetricModel:
+    """The metric of vectors. Questions are rows of an array: (anchor, left, right), or (a, b).
 
     Attributes
     ----------
-    next_choice: Number of answers at which `learn` also chooses scale and spread, or places
-        from other starts, and takes longer.
+    next_choice: Number of answers at which `learn` also chooses scale and spread, and takes longer.
     """
 
-    next_choice: float = math.inf
-
-    @abstractmethod
-    def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
-        """Fit to answers: 1 for left or the same, 0 for the other, 1/2 for neither."""
-
-    def learn_anew(self, index: Ints, y: Vector, weight: Vector) -> None:
-        """Fit to answers of which none was known before."""
-        self.learn(index, y, weight)
-
-    @abstractmethod
-    def margins(self, index: Ints) -> tuple[Vector, Vector]:
-        """Return mean and variance of the margins of questions."""
-
-    @abstractmethod
-    def covariance(self, index: Ints, other: Ints) -> Matrix:
-        """Return the covariance of the margins of some questions with those of others."""
-
-    @abstractmethod
-    def pending(self, index: Ints) -> Model:
-        """Return the model as if these questions were answered."""
-
-    @abstractmethod
-    def coordinates(self) -> Matrix:
-        """Return coordinates of the objects whose Euclidean distance is the fitted one."""
-
-    @abstractmethod
-    def fresh(self) -> Model:
-        """Return a model of the same objects that knows no answers."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Space:
-    """X in one scale: all principal coordinates for e, and the leading ones for S."""
-
-    F: Matrix
-    Z: Matrix
-
-    @classmethod
-    def of(cls, X: Floats, scale: str) -> _Space:
-        Y = np.asarray(Scaler.fit(X, scale).transform(X), dtype=np.float64)
-        Y = Y - Y.mean(axis=0)
-        U, s, _ = np.linalg.svd(Y, full_matrices=False)
-        rank = int(np.count_nonzero(s > 1e-9 * s.max(initial=0.0)))
-        F = (U * s)[:, : min(rank, _KEPT_COORDINATES)]
-        Z = F[:, :MOST_COORDINATES] / np.sqrt(F[:, :MOST_COORDINATES].std(axis=0))
-        return cls(_unit_distances(F), _unit_distances(Z))
-
-
-def _unit_distances(F: Matrix) -> Matrix:
-    """Divide points so that the mean squared distance of two of them is 1."""
-    size = 2.0 * float(F.var(axis=0).sum())
-    return F / np.sqrt(size) if size > 0 else F
-
-
-class MetricModel(Model):
-    """The metric of vectors."""
-
     def __init__(self, X: Floats, *, kind: str = "triplets") -> None:
-        self.kind = kind
-        self._X = X
-        self._spaces: dict[str, _Space] = {}
+        self.kind, self._X = kind, X
+        self._spaces: dict[str, tuple[Matrix, Matrix]] = {}
         self._scale, self._spread = "standard", 1.0
-        self.next_choice = _FEWEST_FOR_SCALE
+        self.next_choice: float = _FEWEST_FOR_SCALE
         self._posterior: LogisticPosterior | None = None
 
     def fresh(self) -> MetricModel:
@@ -282,32 +222,46 @@ class MetricModel(Model):
         other.next_choice = math.inf
         return other
 
-    def _space(self, scale: str) -> _Space:
+    def _space(self, scale: str) -> tuple[Matrix, Matrix]:
+        """Return X in a scale: all principal coordinates for e, and the leading ones for S."""
         if scale not in self._spaces:
-            self._spaces[scale] = _Space.of(self._X, scale)
+            Y = np.asarray(Scaler.fit(self._X, scale).transform(self._X), dtype=np.float64)
+            U, s, _ = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)
+            rank = int(np.count_nonzero(s > 1e-9 * s.max(initial=0.0)))
+            F = (U * s)[:, : min(rank, _KEPT_COORDINATES)]
+            Z = F[:, :MOST_COORDINATES] / np.sqrt(F[:, :MOST_COORDINATES].std(axis=0))
+            # The mean squared distance of two points becomes 1.
+            sizes = [np.sqrt(2.0 * float(each.var(axis=0).sum())) or 1.0 for each in (F, Z)]
+            self._spaces[scale] = F / sizes[0], Z / sizes[1]
         return self._spaces[scale]
 
     def features(self, index: Ints, scale: str | None = None) -> Matrix:
         """Return the features of questions, of shape (n_questions, n_parameters)."""
-        space = self._space(scale or self._scale)
+        F, Z = self._space(scale or self._scale)
+
+        def edges(i: Ints, j: Ints) -> Matrix:
+            """Return e, and the entries of (z_i - z_j)(z_i - z_j)' with the norm of the whole."""
+            apart = Z[i] - Z[j]
+            a, b = np.triu_indices(apart.shape[1])
+            products = apart[:, a] * apart[:, b] * np.where(a == b, 1.0, np.sqrt(2.0))
+            return np.column_stack([((F[i] - F[j]) ** 2).sum(axis=1), products])
+
         if self.kind == "pairs":
-            a, b = index.T
-            return np.column_stack([np.ones(len(index)), -_edge_features(space, a, b)])
+            return np.column_stack([np.ones(len(index)), -edges(*index.T)])
         anchor, left, right = index.T
-        return _edge_features(space, anchor, right) - _edge_features(space, anchor, left)
+        return edges(anchor, right) - edges(anchor, left)
 
     def _fit(
         self, index: Ints, y: Vector, weight: Vector, scale: str, spread: float
     ) -> LogisticPosterior:
         A = self.features(index, scale)
         mean, variance = np.zeros(A.shape[1]), np.full(A.shape[1], spread**2)
-        beta = 1 if self.kind == "pairs" else 0
-        mean[beta], variance[beta] = _BETA, _BETA_SD**2
         if self.kind == "pairs":
             mean[0], variance[0] = _BETA / 2, _BIAS_SD**2
-        start, last = None, self._posterior
-        if last is not None and scale == self._scale and len(last.mode) == A.shape[1]:
-            start = last.mode
+        beta = int(self.kind == "pairs")
+        mean[beta], variance[beta] = _BETA, _BETA_SD**2
+        last = self._posterior
+        start = None if last is None or scale != self._scale else last.mode
         return LogisticPosterior.fit(A, y, weight, mean, variance, start)
 
     def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
@@ -315,14 +269,15 @@ class MetricModel(Model):
         if len(index) >= self.next_choice:
             self.next_choice = _CHOICE_GROWTH * len(index)
             fits = [
-                (self._fit(index, y, weight, scale, spread), scale, spread)
-                for scale in _SCALES
-                for spread in _SPREADS
+                (self._fit(index, y, weight, *choice), *choice)
+                for choice in product(_SCALES, _SPREADS)
             ]
             best = max(fits, key=lambda fit: fit[0].log_evidence)
             self._posterior, self._scale, self._spread = best
             return
         self._posterior = self._fit(index, y, weight, self._scale, self._spread)
+
+    learn_anew = learn
 
     @property
     def posterior(self) -> LogisticPosterior:
@@ -339,9 +294,8 @@ class MetricModel(Model):
 
     def covariance(self, index: Ints, other: Ints) -> Matrix:
         """Return the covariance of the margins of some questions with those of others."""
-        return np.asarray(
-            self.features(index) @ (self.posterior.covariance @ self.features(other).T)
-        )
+        of_parameters = self.posterior.covariance
+        return np.asarray(self.features(index) @ (of_parameters @ self.features(other).T))
 
     def pending(self, index: Ints) -> MetricModel:
         """Return the model as if these questions were answered."""
@@ -353,48 +307,35 @@ class MetricModel(Model):
 
     def coordinates(self) -> Matrix:
         """Return coordinates by the nearest positive semidefinite metric."""
-        space = self._space(self._scale)
-        theta = self.posterior.mode[1 if self.kind == "pairs" else 0 :]
-        a, b = np.triu_indices(space.Z.shape[1])
-        S = np.zeros((space.Z.shape[1], space.Z.shape[1]))
+        F, Z = self._space(self._scale)
+        theta = self.posterior.mode[int(self.kind == "pairs") :]
+        a, b = np.triu_indices(Z.shape[1])
+        S = np.zeros((Z.shape[1], Z.shape[1]))
         S[a, b] = S[b, a] = theta[1:] / np.where(a == b, 1.0, np.sqrt(2.0))
         values, vectors = np.linalg.eigh(S)
-        learned = space.Z @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-        return np.hstack([np.sqrt(max(theta[0], 0.0)) * space.F, learned])
+        learned = Z @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+        return np.hstack([np.sqrt(max(theta[0], 0.0)) * F, learned])
 
 
-def _edge_features(space: _Space, i: Ints, j: Ints) -> Matrix:
-    """Return e, and the entries of (z_i - z_j)(z_i - z_j)' with the norm of the whole matrix."""
-    apart = space.Z[i] - space.Z[j]
-    a, b = np.triu_indices(apart.shape[1])
-    products = apart[:, a] * apart[:, b] * np.where(a == b, 1.0, np.sqrt(2.0))
-    return np.column_stack([((space.F[i] - space.F[j]) ** 2).sum(axis=1), products])
-
-
-class PlaceModel(Model):
-    """Places of objects without vectors.
+class PlaceModel:
+    """Places of objects without vectors; a model as `MetricModel` is.
 
     Parameters
     ----------
-    n_components: Number of coordinates.
     seed: Of the first places.
     """
 
-    def __init__(self, n_objects: int, n_components: int, seed: int = 0) -> None:
-        self.n_objects, self.n_components, self.seed = n_objects, n_components, seed
+    def __init__(self, n_objects: int, seed: int = 0) -> None:
+        self.n_objects, self.seed = n_objects, seed
         self.next_choice = float(n_objects)
-        shape = (n_objects, n_components)
-        self.P = np.random.default_rng(seed).normal(scale=0.5, size=shape)
-        self._blocks = self._prior_blocks()
+        self.P = np.random.default_rng(seed).normal(scale=0.5, size=(n_objects, _COMPONENTS))
+        # The precision of each object's place, at first that of the prior.
+        one = 2.0 * _PLACE_PENALTY * np.eye(_COMPONENTS)
+        self._prior = self._blocks = np.tile(one, (n_objects, 1, 1))
 
     def fresh(self) -> PlaceModel:
         """Return a model without answers."""
-        return PlaceModel(self.n_objects, self.n_components, self.seed)
-
-    def _prior_blocks(self) -> Matrix:
-        """Return the precision of each object's place by the prior."""
-        one = 2.0 * _PLACE_PENALTY * np.eye(self.n_components)
-        return np.tile(one, (self.n_objects, 1, 1))
+        return PlaceModel(self.n_objects, self.seed)
 
     def learn(self, index: Ints, y: Vector, weight: Vector) -> None:
         """Move the places, from where they are; a tie is half an answer either way.
@@ -424,7 +365,7 @@ class PlaceModel(Model):
         both = np.vstack([index, index[:, [0, 2, 1]]])
         w = np.concatenate([weight * y, weight * (1 - y)])
         triplets = Triplets(both[w > 0], w[w > 0])
-        settings = OrdinalEmbedding(self.n_components, loss="crowd_kernel", mu=_MU)
+        settings = OrdinalEmbedding(_COMPONENTS, loss="crowd_kernel")
         return OrdinalProblem.of(triplets, self.n_objects, settings, _PLACE_PENALTY)
 
     def _move(self, places: Matrix, index: Ints, weight: Vector) -> None:
@@ -432,15 +373,14 @@ class PlaceModel(Model):
         # Objects nobody was asked about stay apart: the penalty alone would put them all at 0.
         self.P = self.P.copy()
         self.P[asked] = places[asked]
-        self._blocks = self._prior_blocks() + self._information(index, weight)
+        self._blocks = self._prior + self._information(index, weight)
 
     def _information(self, index: Ints, weight: Vector) -> Matrix:
         """Return the sum of p (1 - p) g g' over questions, in blocks of objects."""
         m, gradients = self._linear(index)
         p = expit(m)
-        root = np.sqrt(weight * p * (1 - p))[:, None, None]
-        scaled = gradients * root
-        blocks = np.zeros((self.n_objects, self.n_components, self.n_components))
+        scaled = gradients * np.sqrt(weight * p * (1 - p))[:, None, None]
+        blocks = np.zeros((self.n_objects, _COMPONENTS, _COMPONENTS))
         for place in range(3):
             g = scaled[:, place]
             np.add.at(blocks, index[:, place], g[:, :, None] * g[:, None, :])
@@ -450,7 +390,7 @@ class PlaceModel(Model):
         """Return margins, and their gradients in the places of anchor, left and right."""
         anchor, left, right = (self.P[rows] for rows in index.T)
         near, far = anchor - left, anchor - right
-        z_near, z_far = (near**2).sum(axis=1) + _MU, (far**2).sum(axis=1) + _MU
+        z_near, z_far = (near**2).sum(axis=1) + MU, (far**2).sum(axis=1) + MU
         by_left, by_right = 2 * near / z_near[:, None], 2 * far / z_far[:, None]
         gradients = np.stack([by_right - by_left, by_left, -by_right], axis=1)
         return np.log(z_far) - np.log(z_near), gradients
@@ -458,9 +398,9 @@ class PlaceModel(Model):
     def _jacobian(self, index: Ints) -> csr_array:
         """Return the gradients as a sparse matrix, a row for each question."""
         gradients = self._linear(index)[1]
-        columns = index[:, :, None] * self.n_components + np.arange(self.n_components)
-        starts = np.arange(len(index) + 1) * 3 * self.n_components
-        shape = (len(index), self.n_objects * self.n_components)
+        columns = index[:, :, None] * _COMPONENTS + np.arange(_COMPONENTS)
+        starts = np.arange(len(index) + 1) * 3 * _COMPONENTS
+        shape = (len(index), self.n_objects * _COMPONENTS)
         return csr_array((gradients.ravel(), columns.ravel(), starts), shape=shape)
 
     def margins(self, index: Ints) -> tuple[Vector, Vector]:
@@ -473,7 +413,7 @@ class PlaceModel(Model):
     def covariance(self, index: Ints, other: Ints) -> Matrix:
         """Return the covariance of the margins of some questions with those of others."""
         # The covariance of all places has a block for each object.
-        d, size = self.n_components, self.n_objects * self.n_components
+        d, size = _COMPONENTS, self.n_objects * _COMPONENTS
         columns = np.repeat(np.arange(size).reshape(-1, 1, d), d, axis=1)
         blocks = np.linalg.inv(self._blocks)
         starts = np.arange(size + 1) * d
@@ -492,3 +432,6 @@ class PlaceModel(Model):
     def coordinates(self) -> Matrix:
         """Return the places."""
         return self.P
+
+
+Model = MetricModel | PlaceModel

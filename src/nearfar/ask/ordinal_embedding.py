@@ -60,6 +60,10 @@ from nearfar.runtime.parameters import check_parameters, choice, integer, number
 from nearfar.supervision import Triplets
 from nearfar.typing import Matrix, Vector
 
+# Relative decrease of the objective at which a start ends.
+_ACCURACY = 1e-7
+MU = 0.05
+"""Added to squared distances by the crowd kernel."""
 # Squared distance below which sqrt(z) is rounded, so that it has a derivative at 0.
 _ROUNDED = 1e-6
 # Penalties that held-out triplets choose from, about a factor of three apart.
@@ -89,10 +93,6 @@ class OrdinalEmbedding(BaseEstimator):
         Number of coordinates.
     loss : {"soft_ordinal", "crowd_kernel", "t_student"}, default="soft_ordinal"
         What is minimised; the module's docstring has the formulas.
-    mu : float, default=0.05
-        Added to squared distances by the crowd kernel.
-    alpha : float, default=None
-        Degrees of freedom of "t_student"; by default n_components - 1, and at least 1.
     penalty : float, default=None
         Weight of the squared norms of the coordinates, relative to that of one triplet. By default
         held-out triplets choose it; with fewer than 100 triplets it is 3 for "soft_ordinal" and
@@ -101,8 +101,6 @@ class OrdinalEmbedding(BaseEstimator):
         Number of starts: a spectral one, and random ones.
     max_iter : int, default=1000
         The most iterations of a start.
-    tol : float, default=1e-7
-        Relative decrease of the objective at which a start ends.
     n_objects : int, default=None
         Number of objects. By default, one more than the largest number in the triplets.
     random_state : int or RandomState, default=None
@@ -138,23 +136,17 @@ class OrdinalEmbedding(BaseEstimator):
         n_components: int = 2,
         *,
         loss: str = "soft_ordinal",
-        mu: float = 0.05,
-        alpha: float | None = None,
         penalty: float | None = None,
         n_init: int = 4,
         max_iter: int = 1000,
-        tol: float = 1e-7,
         n_objects: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_components = n_components
         self.loss = loss
-        self.mu = mu
-        self.alpha = alpha
         self.penalty = penalty
         self.n_init = n_init
         self.max_iter = max_iter
-        self.tol = tol
         self.n_objects = n_objects
         self.random_state = random_state
 
@@ -167,7 +159,15 @@ class OrdinalEmbedding(BaseEstimator):
             Numbers of objects: anchor, near, far.
         y : ignored
         """
-        self._check_parameters()
+        rules = {
+            "n_components": integer(at_least=1),
+            "loss": choice("soft_ordinal", "crowd_kernel", "t_student"),
+            "penalty": optional(number(at_least=0)),
+            "n_init": integer(at_least=1),
+            "max_iter": integer(at_least=1),
+            "n_objects": optional(integer(at_least=3)),
+        }
+        check_parameters(rules, {name: getattr(self, name) for name in rules})
         triplets = _checked(triplets)
         random = check_random_state(self.random_state)
         needed = int(triplets.index.max()) + 1
@@ -183,7 +183,7 @@ class OrdinalEmbedding(BaseEstimator):
         size = float(np.sqrt(np.mean(starts[0] ** 2)))
         shape = (n_objects, self.n_components)
         starts += [random.normal(scale=size, size=shape) for _ in range(self.n_init - 1)]
-        solutions = [problem.solve(start, self.max_iter, self.tol) for start in starts]
+        solutions = [problem.solve(start, self.max_iter) for start in starts]
         self.objective_, P, self.n_iter_, stopped = min(solutions, key=lambda end: end[0])
         if stopped == "max_iter":
             warnings.warn(
@@ -222,23 +222,9 @@ class OrdinalEmbedding(BaseEstimator):
         for penalty in _PENALTIES[self.loss]:
             problem = OrdinalProblem.of(seen, n_objects, self, penalty)
             P = problem.spectral_start() if P is None else P
-            P = problem.solve(P, min(_PATH_ITERATIONS, self.max_iter), self.tol)[1]
+            P = problem.solve(P, min(_PATH_ITERATIONS, self.max_iter))[1]
             scores[penalty] = _agreement(P, unseen)
         return max(scores, key=lambda penalty: scores[penalty])
-
-    def _check_parameters(self) -> None:
-        rules = {
-            "n_components": integer(at_least=1),
-            "loss": choice("soft_ordinal", "crowd_kernel", "t_student"),
-            "mu": number(above=0),
-            "alpha": optional(number(above=0)),
-            "penalty": optional(number(at_least=0)),
-            "n_init": integer(at_least=1),
-            "max_iter": integer(at_least=1),
-            "tol": number(at_least=0),
-            "n_objects": optional(integer(at_least=3)),
-        }
-        check_parameters(rules, {name: getattr(self, name) for name in rules})
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,8 +254,14 @@ class OrdinalProblem:
         """State the problem of an estimator."""
         anchor, near, far = triplets.index.T
         edges = SignedEdges(np.ones((n_objects, 1)), anchor, far, near)
-        alpha = parameters.alpha or max(parameters.n_components - 1, 1)
-        loss, phi = named_response(parameters.loss, parameters.mu, alpha)
+        loss: Loss = SquaredHinge() if parameters.loss == "soft_ordinal" else Logistic()
+        alpha = max(parameters.n_components - 1, 1)
+        half = (alpha + 1) / 2
+        phi: Phi = {
+            "soft_ordinal": lambda z: (np.sqrt(z + _ROUNDED), 0.5 / np.sqrt(z + _ROUNDED)),
+            "crowd_kernel": lambda z: (np.log(MU + z), 1.0 / (MU + z)),
+            "t_student": lambda z: (half * np.log1p(z / alpha), half / (alpha + z)),
+        }[parameters.loss]
         weight = loss.prepared(triplets.weight, len(triplets))
         relative = penalty / (len(triplets) if triplets.weight is None else triplets.weight.sum())
         return cls(edges, weight, loss, phi, relative, n_objects, parameters.n_components)
@@ -284,7 +276,9 @@ class OrdinalProblem:
         value += self.penalty * float(np.sum(P * P))
         return value, np.asarray(gradient, dtype=np.float64)
 
-    def solve(self, start: Matrix, max_iter: int, tol: float) -> tuple[float, Matrix, int, str]:
+    def solve(
+        self, start: Matrix, max_iter: int, tol: float = _ACCURACY
+    ) -> tuple[float, Matrix, int, str]:
         """Return the objective, the coordinates, the number of iterations, and why they ended."""
 
         def f(x: Vector) -> tuple[float, Vector]:
@@ -311,21 +305,6 @@ class OrdinalProblem:
         P[:, :k] = vectors * np.sqrt(np.maximum(values, values.max() * 1e-3))
         spread = float(np.mean(self.edges.squared_distances(P)))
         return P / np.sqrt(spread) if spread > 0 else P + np.eye(*P.shape)
-
-
-def named_response(name: str, mu: float, alpha: float) -> tuple[Loss, Phi]:
-    """Return the loss of a method, and its function of squared distances."""
-
-    def root(z: Vector) -> tuple[Vector, Vector]:
-        value = np.sqrt(z + _ROUNDED)
-        return value, 0.5 / value
-
-    if name == "soft_ordinal":
-        return SquaredHinge(), root
-    if name == "crowd_kernel":
-        return Logistic(), lambda z: (np.log(mu + z), 1.0 / (mu + z))
-    half = (alpha + 1) / 2
-    return Logistic(), lambda z: (half * np.log1p(z / alpha), half / (alpha + z))
 
 
 def _agreement(P: Matrix, triplets: Triplets) -> float:

@@ -29,10 +29,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -63,6 +63,7 @@ from nearfar.page.figures import svgs, thumbnail
 from nearfar.page.page import render_page
 from nearfar.plots import before_and_after, importances, projections
 from nearfar.plots.canvas import METHOD_PALETTE, one_axes
+from nearfar.runtime.messages import counted
 from nearfar.typing import Floats, Vector
 
 if TYPE_CHECKING:
@@ -177,10 +178,10 @@ class Progress:
 
     n_answers: int
     n_unsure: int = 0
+    n_repeats: int = 0
     agreement: Share | None = None
     before: Share | None = None
     ceiling: tuple[float, float] | None = None
-    n_repeats: int = 0
     lately: Rise | None = None
 
     @property
@@ -188,38 +189,41 @@ class Progress:
         """How well the answers predict others, and what the last ones added."""
         if self.agreement is None:
             return "How well they predict each other is shown after some more, with vectors."
-        n = self.agreement.n
+        n, change = self.agreement.n, f" The last {LATELY} changed this by {self.lately}."
         line = f"They predict {self.agreement} of the answers to {n} random questions."
-        if self.lately is None:
-            return line
-        return f"{line} The last {LATELY} changed this by {self.lately}."
+        return line if self.lately is None else line + change
 
     def __str__(self) -> str:
         """Return one quiet line."""
-        if self.n_answers == 0:
-            return "No answers yet."
-        return f"{self.n_answers} answer{'' if self.n_answers == 1 else 's'}. {self.standing}"
+        n = self.n_answers
+        return f"{counted(n, 'answer')}. {self.standing}" if n else "No answers yet."
 
 
 def measure(chooser: Chooser) -> Progress:
     """Return where a collection stands."""
-    judged = chooser.judgements
-    unsure = sum(j.value == 0.5 for j in judged)
-    n_repeats, c = consistency(judged)
-    ceiling = None if n_repeats < _FEWEST else (c, (1 + math.sqrt(max(2 * c - 1, 0))) / 2)
-    tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
+    judged, tested = chooser.judgements, _tested(chooser)
+    again = [agrees for *_, agrees in repeats(judged)]
+    progress = Progress(len(judged), sum(j.value == 0.5 for j in judged), len(again))
     if len(tested) < _FEWEST or chooser.X is None:
-        return Progress(len(judged), unsure, n_repeats=n_repeats)
-    margins = held_out_margins(chooser, judged, tested, chooser.weights)
-    agreement = Share.of(_right(tested, margins))
+        return progress
+    right = _right(tested, held_out_margins(chooser, judged, tested, chooser.weights))
     index = arrays(tested, chooser.width)[0]
     before = Share.of(_right(tested, chooser.model.fresh().margins(index)[0]))
-    lately = None
+    ceiling = lately = None
+    if len(again) >= _FEWEST:
+        c = float(np.mean(again))
+        ceiling = c, (1 + math.sqrt(max(2 * c - 1, 0))) / 2
     if len(judged) > LATELY:
         earlier = held_out_margins(chooser, judged[:-LATELY], tested, chooser.weights)
-        change = _right(tested, margins) - _right(tested, earlier)
+        change = right - _right(tested, earlier)
         lately = Rise(len(tested), *(float(np.maximum(x, 0).sum()) for x in (change, -change)))
-    return Progress(len(judged), unsure, agreement, before, ceiling, n_repeats, lately)
+    return replace(
+        progress, agreement=Share.of(right), before=before, ceiling=ceiling, lately=lately
+    )
+
+
+def _tested(chooser: Chooser) -> list[Judgement]:
+    return [j for j in chooser.judgements if j.question.origin == RANDOM and j.value != 0.5]
 
 
 def held_out_margins(
@@ -228,25 +232,16 @@ def held_out_margins(
     tested: Sequence[Judgement],
     weights: Mapping[str, float] | None = None,
 ) -> Vector:
-    """Predict answers by fits that have not seen any answer to the same question.
-
-    Parameters
-    ----------
-    judged: Answers to learn from.
-    tested: Answers to predict.
-    weights: Weights of people in what is learned from.
-    """
+    """Predict the answers `tested` by fits to `judged` that have not seen the same question."""
     folds = {j.question.key: n % FOLDS for n, j in enumerate(tested)}
-    width = chooser.width
+    index, fold = arrays(tested, chooser.width)[0], [folds[j.question.key] for j in tested]
     margins = np.zeros(len(tested))
-    for fold in range(FOLDS):
-        rows = [n for n, j in enumerate(tested) if folds[j.question.key] == fold]
-        if not rows:
-            continue
-        seen = [j for j in judged if folds.get(j.question.key) != fold]
+    for number in sorted({*fold}):
+        seen = [j for j in judged if folds.get(j.question.key) != number]
         model = chooser.model.fresh()
-        model.learn_anew(*arrays(seen, width, weights))
-        margins[rows] = model.margins(arrays([tested[n] for n in rows], width)[0])[0]
+        model.learn_anew(*arrays(seen, chooser.width, weights))
+        rows = np.flatnonzero(np.equal(fold, number))
+        margins[rows] = model.margins(index[rows])[0]
     return margins
 
 
@@ -255,8 +250,7 @@ def learning_curve(chooser: Chooser, n_points: int = 8) -> list[tuple[int, Share
 
     All random questions judge every point; those that were answered so far are held out in turn.
     """
-    judged = chooser.judgements
-    tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
+    judged, tested = chooser.judgements, _tested(chooser)
     if len(tested) < _FEWEST:
         return []
     counts = np.unique(np.linspace(0, len(judged), n_points + 1).round().astype(int))
@@ -264,28 +258,29 @@ def learning_curve(chooser: Chooser, n_points: int = 8) -> list[tuple[int, Share
     return [(int(n), Share.of(_right(tested, margins))) for n, margins in fits]
 
 
-def consistency(judged: Sequence[Judgement]) -> tuple[int, float]:
-    """Return the number of repeats that were answered, and how often they agree.
+def repeats(judged: Sequence[Judgement]) -> list[tuple[str, str, float]]:
+    """Return who answered a question and its repeat, and whether the answers agree.
 
     Answers that could not tell agree with none.
     """
-    same = [agrees for _, _, agrees in _repeats(judged)]
-    return len(same), float(np.mean(same)) if same else math.nan
 
+    def picked(judged: Judgement) -> int | str:
+        """Return the object that was picked, or whether it was the same."""
+        if len(judged.question.objects) == 2:
+            return judged.answer
+        return judged.question.objects[1 if judged.value == 1 else 2]
 
-def _repeats(judged: Sequence[Judgement]) -> list[tuple[str, str, float]]:
-    """Return who answered a question and its repeat, and whether the answers agree."""
     random = [j for j in reversed(judged) if j.question.origin == RANDOM]
     first = {j.question.key: j for j in random}
     own = {(j.question.key, j.person): j for j in random}
-    repeats = []
+    found = []
     for j in judged:
         key = j.question.key
         before = own.get((key, j.person)) or first.get(key)
         if j.question.origin == REPEAT and before is not None:
-            agrees = _picked(before) == _picked(j) is not None
-            repeats.append((before.person, j.person, float(agrees)))
-    return repeats
+            sure = 0.5 not in (before.value, j.value)
+            found.append((before.person, j.person, float(sure and picked(before) == picked(j))))
+    return found
 
 
 def people(chooser: Chooser) -> list[Person]:
@@ -295,23 +290,21 @@ def people(chooser: Chooser) -> list[Person]:
     answers agree or not, with those of average people added. Everybody counts the same in the
     predictions. The share of answers that looked at the objects is a factor of the weight.
     """
-    judged = chooser.judgements
-    tested = [j for j in judged if j.question.origin == RANDOM and j.value != 0.5]
+    judged, tested = chooser.judgements, _tested(chooser)
     right = _right(tested, held_out_margins(chooser, judged, tested)) if tested else np.zeros(0)
     who = np.array([j.person for j in tested])
-    repeats = _repeats(judged)
-    passed = [*right, *(agrees for *_, agrees in repeats)]
+    repeated = repeats(judged)
+    passed = [*right, *(agrees for *_, agrees in repeated)]
     mean = float(np.mean(passed)) if passed else 0.5
     persons = []
     for name in sorted({j.person for j in judged}):
         own, others = right[who == name], right[who != name]
         share = Share.of(own)
-        compared = min(share.n, len(others)) >= _FEWEST and share.low <= 0.5
-        chance = (
-            binomtest(int(own.sum()), share.n, Share.of(others).low, "less") if compared else None
-        )
-        at_random = chance is not None and chance.pvalue < FALSE_ALARMS
-        again = [agrees for *both, agrees in repeats if name in both]
+        at_random = min(share.n, len(others)) >= _FEWEST and share.low <= 0.5
+        if at_random:
+            chance = binomtest(int(own.sum()), share.n, Share.of(others).low, "less")
+            at_random = bool(chance.pvalue < FALSE_ALARMS)
+        again = [agrees for *both, agrees in repeated if name in both]
         n_tests = share.n + len(again) + _PRIOR_ANSWERS
         reliability = (own.sum() + sum(again) + _PRIOR_ANSWERS * mean) / n_tests
         weight = (2 * reliability - 1) / (2 * mean - 1) if mean > 0.5 else 1.0
@@ -359,27 +352,21 @@ def _right(tested: Sequence[Judgement], margins: Vector) -> Vector:
     return np.asarray((1 + np.sign(margins) * np.sign(y - 0.5)) / 2)
 
 
-def _picked(judged: Judgement) -> int | str | None:
-    """Return the object that was picked, or whether it was the same; None if neither."""
-    if judged.value == 0.5:
-        return None
-    if len(judged.question.objects) == 2:
-        return judged.answer
-    return judged.question.objects[1 if judged.value == 1 else 2]
-
-
 _QUERIES, _NEIGHBORS = 4, 5
 # Fewer answers would give a map that the next ones change entirely.
 _FEWEST_TO_LEARN = 20
 
 
 def results_page(collection: Collection) -> str:
-    """Return the page of results as HTML."""
+    """Return the page of results as HTML: agreement, the map, neighbours, features and people."""
     chooser = collection.snapshot()
     progress = measure(chooser)
-    sections = [Section("Agreement", "agreement", _agreement(chooser, progress))]
-    sections += _learned(collection, chooser)
-    sections.append(Section("People", "people", [_people(people(chooser))]))
+    rows = []
+    for p in people(chooser):
+        agreement = str(p.agreement) if p.agreement.n else ""
+        rows.append([p.name, str(p.n_answers), agreement, f"{p.weight:.2f}", "; ".join(p.notes)])
+    caption = "Agreement with predictions on random questions, and the weight of the answers."
+    table = Table(["person", "answers", "agreement", "weight", "note"], rows, caption)
     name = collection.store.path.stem
     return render_page(
         name,
@@ -388,70 +375,73 @@ def results_page(collection: Collection) -> str:
         headlines=[],
         reason=str(progress),
         notes=[],
-        sections=sections,
+        sections=[
+            Section("Agreement", "agreement", _agreement(chooser, progress)),
+            *_learned(collection, chooser),
+            Section("People", "people", [table]),
+        ],
     )
 
 
+def _drawn(draw: Callable[[], Any], title: str, name: str, caption: str) -> Figures:
+    return Figures([Figure(svg, caption) for svg in svgs(draw, title, name)])
+
+
 def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
-    if progress.agreement is None or progress.before is None:
+    if progress.agreement is None:
         return [Text(["There are too few answers to say how good they are, or no vectors."])]
-    rows = [
-        ["After learning", str(progress.agreement)],
-        ["Before", str(progress.before)],
+    rows = [["After learning", str(progress.agreement)], ["Before", str(progress.before)]]
+    lines = [
+        f"Answers to {progress.agreement.n} random questions, each predicted from answers to "
+        "others; 90 % intervals."
     ]
     if progress.ceiling is not None:
         low, high = progress.ceiling
         rows.append(["Highest possible", f"{100 * low:.0f} to {100 * high:.0f} %"])
+        n = progress.n_repeats
+        lines.append(f"The highest possible agreement is that of {n} repeated questions.")
     if progress.lately is not None:
         rows.append([f"Change by the last {LATELY} answers", str(progress.lately)])
-    ceiling = f"The highest possible agreement is that of {progress.n_repeats} repeated questions."
-    lines = [
-        f"Answers to {progress.agreement.n} random questions, each predicted from answers to "
-        "others; 90 % intervals.",
-        *([ceiling] if progress.ceiling is not None else []),
-        f"{progress.n_unsure} of {progress.n_answers} answers are “can't tell”.",
-    ]
-    table = Table(["", "share of answers predicted"], rows)
+    lines.append(f"{progress.n_unsure} of {progress.n_answers} answers are “can't tell”.")
 
     def draw() -> Axes:
         points = learning_curve(chooser)
         ax = one_axes(None, (5, 3))
         n = [count for count, _ in points]
-        values = [100 * share.value for _, share in points]
+        values, low, high = (
+            [100 * getattr(share, name) for _, share in points] for name in ("value", "low", "high")
+        )
         ax.plot(n, values, marker="o", color=METHOD_PALETTE[0], clip_on=False)
-        low, high = [100 * s.low for _, s in points], [100 * s.high for _, s in points]
         ax.fill_between(n, low, high, color=METHOD_PALETTE[0], alpha=0.2, linewidth=0)
         ax.set(xlabel="answers", ylabel="agreement (%)", ylim=(min(45, min(low)), 100))
         return ax
 
-    curve = svgs(draw, "Agreement by number of answers", "curve")
     caption = "Agreement on random questions by number of answers; 90 % interval."
-    return [table, Text(lines), Figures([Figure(svg, caption) for svg in curve])]
+    curve = _drawn(draw, "Agreement by number of answers", "curve", caption)
+    return [Table(["", "share of answers predicted"], rows), Text(lines), curve]
 
 
 def _learned(collection: Collection, chooser: Chooser) -> list[Section]:
     X = collection.objects.X
     if X is None:
         P = chooser.model.coordinates()
-        drawn = svgs(lambda: projections(Metric.identity(P.shape[1]), P), "Map of objects", "map")
+        alone = Metric.identity(P.shape[1])
         caption = "Objects by their answers alone; near objects were judged alike."
-        figures = Figures([Figure(svg, caption) for svg in drawn])
-        by_answers = {"By the answers": Metric.identity(P.shape[1])}
-        neighbours = _neighbors(collection, chooser, by_answers, P)
-        return [Section("Map", "map", [figures]), neighbours]
+        drawn = _drawn(lambda: projections(alone, P), "Map of objects", "map", caption)
+        neighbours = _neighbors(collection, chooser, {"By the answers": alone}, P)
+        return [Section("Map", "map", [drawn]), neighbours]
     metric = learned_metric(collection, chooser)
     if metric is None:
         few = f"The map and the features are shown from {_FEWEST_TO_LEARN} answers on."
         return [Section("Map", "map", [Text([few])])]
-    drawn = svgs(lambda: before_and_after(metric, X), "Objects before and after", "map")
-    figures = Figures([Figure(svg, "Objects before and after learning.") for svg in drawn])
-    bars = svgs(lambda: importances(metric, X), "Importance of features", "features")
+    title = "Objects before and after"
+    drawn = _drawn(lambda: before_and_after(metric, X), title, "map", f"{title} learning.")
     caption = "Share of each feature in the learned distance."
-    matter = Figures([Figure(svg, caption) for svg in bars])
-    before = baseline_metrics(X)[STANDARDISED]
+    matter = _drawn(lambda: importances(metric, X), "Importance of features", "features", caption)
+    metrics = {STANDARDISED: baseline_metrics(X)[STANDARDISED], "Learned": metric}
     return [
-        Section("Map", "map", [figures]),
-        _neighbors(collection, chooser, {STANDARDISED: before, "Learned": metric}, X),
+        Section("Map", "map", [drawn]),
+        _neighbors(collection, chooser, metrics, X),
         Section("Features that matter", "features", [matter]),
     ]
 
@@ -478,42 +468,23 @@ def _neighbors(
     for n, row in enumerate(rows):
         found = {name: [shown(other) for other in near[n]] for name, near in nearest.items()}
         queries.append(Query(shown(row).text, found, shown(row).image))
-    text = "No answers yet."
-    if rows:
-        text = "The objects that were asked about most, with those that are nearest."
-    return Section("Nearest objects", "neighbours", [Text([text]), Queries(queries)])
+    text = "The objects that were asked about most, with those that are nearest."
+    blocks = [Text([text if rows else "No answers yet."]), Queries(queries)]
+    return Section("Nearest objects", "neighbours", blocks)
 
 
 def learned_metric(collection: Collection, chooser: Chooser) -> Metric | None:
     """Learn a metric from all answers; None if there are too few."""
-    objects = collection.objects
+    X, names = collection.objects.X, collection.objects.feature_names
+    values = {judged.value for judged in chooser.judgements} - {0.5}
     decided = sum(judged.value != 0.5 for judged in chooser.judgements)
-    if objects.X is None or decided < _FEWEST_TO_LEARN:
+    if X is None or decided < _FEWEST_TO_LEARN or (chooser.kind == "pairs" and len(values) < 2):
         return None
-    names = None if objects.feature_names is None else list(objects.feature_names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         if chooser.kind == "pairs":
-            pairs = chooser.pairs()
-            if len(np.unique(pairs.similar)) < 2:
-                return None
-            metric = ITML(random_state=0).fit(objects.X, pairs).metric_
+            metric = ITML(random_state=0).fit(X, chooser.pairs()).metric_
         else:
             learner = BoostMetric(loss="logistic", random_state=0)
-            metric = learner.fit(objects.X, chooser.triplets()).metric_
-    return metric.named(names)
-
-
-def _people(persons: list[Person]) -> Table:
-    rows = [
-        [
-            person.name,
-            str(person.n_answers),
-            str(person.agreement) if person.agreement.n else "",
-            f"{person.weight:.2f}",
-            "; ".join(person.notes),
-        ]
-        for person in persons
-    ]
-    caption = "Agreement with predictions on random questions, and the weight of the answers."
-    return Table(["person", "answers", "agreement", "weight", "note"], rows, caption)
+            metric = learner.fit(X, chooser.triplets()).metric_
+    return metric.named(None if names is None else list(names))

@@ -19,11 +19,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
 import os
 import re
+import socket
+import sys
+import threading
+import webbrowser
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,12 +56,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from nearfar.ask.progress import results_page
 from nearfar.ask.store import Collection, StoreError, StoreUnavailableError
 from nearfar.frames.table import PICTURES
+from nearfar.runtime.messages import option
+from nearfar.terminal import say
 from nearfar.typing import Json
 
 LARGEST_BODY, LONGEST_ADDRESS = 2048, 256
 """Several times what the page sends."""
 LOOPBACK = ("127.0.0.1", "localhost")
-_FOLDER = Path(__file__).parent
+# Of threads: after each call of the system, the thread that answers people waits so long for one
+# that learns. With Python's 0.005, that was most of the time of an answer among 200 people.
+_SWITCH_SECONDS = 0.0005
+_NO_LINK = "This link is not valid. Ask for a new one."
+_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript"}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -112,8 +123,7 @@ class _Pages:
 
     def __init__(self, collection: Collection, *, local: bool, show_results: bool) -> None:
         self.collection, self.local, self.show_results = collection, local, show_results
-        self.people = {key: name for name, key in collection.store.people().items()}
-        self.kind, self.results_key = collection.store.kind, collection.store.results_key
+        self.people = {key: name for name, key in collection.store.people.items()}
 
     async def start(self, request: Request) -> Response:
         """Lead to the first person's page."""
@@ -124,46 +134,41 @@ class _Pages:
 
     async def static(self, request: Request) -> Response:
         """Serve the style and the script."""
-        name = request.path_params["name"]
-        if name not in _STATIC:
+        if request.path_params["name"] not in _STATIC:
             raise HTTPException(404, "There is no such file.")
-        return _plain((_FOLDER / name).read_text(encoding="utf-8"), _STATIC[name])
+        return _file(request.path_params["name"])
 
     def _person(self, request: Request) -> str:
-        person = self.people.get(request.path_params["key"])
-        if person is None:
-            raise HTTPException(404, "This link is not valid. Ask for a new one.")
-        return person
+        if request.path_params["key"] not in self.people:
+            raise HTTPException(404, _NO_LINK)
+        return self.people[request.path_params["key"]]
 
     async def page(self, request: Request) -> Response:
         """Serve the page of questions."""
         self._person(request)
-        return _plain((_FOLDER / "page.html").read_text(encoding="utf-8"), "text/html")
+        return _file("page.html")
 
     async def questions(self, request: Request) -> Response:
         """Give the question to show, the next one, and the number of answers so far."""
         collection, person = self.collection, self._person(request)
 
         def content() -> dict[str, Json]:
-            judged, show = collection.chooser.judgements, collection.objects.shown
-            questions: list[Json] = [
-                {"id": asked.id, "objects": [show(number) for number in asked.question.objects]}
-                for asked in collection.questions(person)
-            ]
-            results: Json = None
-            if self.show_results:
-                results = {
-                    "answers": len(judged),
-                    "progress": collection.progress.standing,
-                    "address": f"/results/{self.results_key}",
-                }
+            judged, shown = collection.chooser.judgements, collection.objects.shown
+            results: Json = {
+                "answers": len(judged),
+                "progress": collection.progress.standing,
+                "address": f"/results/{collection.store.results_key}",
+            }
             return {
-                "kind": self.kind,
+                "kind": collection.store.kind,
                 "person": person,
-                "questions": questions,
+                "questions": [
+                    {"id": asked.id, "objects": [*map(shown, asked.question.objects)]}
+                    for asked in collection.questions(person)
+                ],
                 "answered": sum(each.person == person for each in judged),
                 "last": collection.store.last_answer(person),
-                "results": results,
+                "results": results if self.show_results else None,
             }
 
         document = await run_in_threadpool(content)
@@ -188,12 +193,8 @@ class _Pages:
     async def picture(self, request: Request) -> Response:
         """Serve the picture of an object."""
         self._person(request)
-        pictures = self.collection.objects.pictures
-        number = request.path_params["number"]
-        if pictures is None or number >= len(pictures):
-            raise HTTPException(404, "There is no such picture.")
-        path = pictures[number]
-        if not os.access(path, os.R_OK):
+        found = (self.collection.objects.pictures or ())[request.path_params["number"] :][:1]
+        if not found or not os.access(path := found[0], os.R_OK):
             raise HTTPException(404, "There is no such picture.")
         headers = {**_HEADERS, "Cache-Control": "private, max-age=3600"}
         headers["Content-Security-Policy"] = "default-src 'none'; sandbox"
@@ -201,26 +202,20 @@ class _Pages:
 
     async def results(self, request: Request) -> Response:
         """Serve the page of results."""
-        if not hmac.compare_digest(request.path_params["key"].encode(), self.results_key.encode()):
-            raise HTTPException(404, "This link is not valid. Ask for a new one.")
+        keys = request.path_params["key"], self.collection.store.results_key
+        if not hmac.compare_digest(*(key.encode() for key in keys)):
+            raise HTTPException(404, _NO_LINK)
         page = await run_in_threadpool(results_page, self.collection)
-        hashes = " ".join(f"'sha256-{_digest(text)}'" for text in _SCRIPT.findall(page))
-        policy = (
-            f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {hashes}"
-        )
-        return HTMLResponse(page, headers={**_HEADERS, "Content-Security-Policy": policy})
+        digests = [hashlib.sha256(text.encode()).digest() for text in _SCRIPT.findall(page)]
+        hashes = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in digests)
+        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src "
+        return HTMLResponse(page, headers={**_HEADERS, "Content-Security-Policy": policy + hashes})
 
 
-_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _plain(text: str, kind: str) -> Response:
+def _file(name: str) -> Response:
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
     headers = {**_HEADERS, "Content-Security-Policy": _POLICY}
-    return Response(text, media_type=kind, headers=headers)
+    return Response(text, media_type=_STATIC.get(name, "text/html"), headers=headers)
 
 
 async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]:
@@ -241,12 +236,10 @@ async def _document(request: Request, fields: dict[str, type]) -> dict[str, Any]
     for name, kind in fields.items():
         if name not in sent and kind is not float:
             raise HTTPException(400, f"{name} is missing.")
-        allowed = (int, float) if kind is float else kind
-        value = sent.get(name, "")
-        if name in sent and not isinstance(value, allowed):
-            raise HTTPException(400, f"{name} is of another kind.")
+        value = sent.get(name, kind())
         # Halves of characters are JSON, but no text. Ids and answers are plain letters.
-        if isinstance(value, str) and not value.isascii():
+        plain = not isinstance(value, str) or value.isascii()
+        if not plain or not isinstance(value, (int, float) if kind is float else kind):
             raise HTTPException(400, f"{name} is of another kind.")
     return sent
 
@@ -373,3 +366,39 @@ class Connection(H11Protocol):
         """Stop the clock."""
         self._clock.cancel()
         super().connection_lost(exc)
+
+
+def is_local(host: str) -> bool:
+    """Tell whether the page may be opened without a link: only at the usual local address."""
+    return host in LOOPBACK
+
+
+def serve(
+    collection: Collection, host: str, port: int, *, show_results: bool, browser: bool
+) -> None:
+    """Serve the page until interrupted, and say the links of people and of the results.
+
+    Without a link the page opens only at the usual local address.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(
+            f"Cannot listen on {host}, port {port}: {reason}; name another {option('port')}."
+        ) from error
+    local = is_local(host)
+    app = make_app(collection, hosts=LOOPBACK if local else None, show_results=show_results)
+    host, port = listening.getsockname()[:2]
+    base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    links = {name: f"{base}/a/{key}" for name, key in collection.store.people.items()}
+    for name, link in links.items():
+        say(f"{name}: {link}")
+    say(f"Results: {base}/results/{collection.store.results_key}")
+    say("Press Ctrl+C to end. Answers are kept, and the same command continues.")
+    if browser and local:
+        threading.Timer(0.5, webbrowser.open, [next(iter(links.values()))]).start()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with contextlib.suppress(KeyboardInterrupt):
+        server_of(app).run(sockets=[listening])

@@ -1,12 +1,10 @@
-"""`Store`: questions and answers in an SQLite file that survives being killed.
+"""Objects, the file of questions and answers, and the two with a chooser, for several people.
 
-Every change is one transaction, written ahead (WAL) and synchronised before it returns
-(``synchronous=FULL``). A question has an id that nobody can guess, and an answer belongs to the id:
-sending an answer again changes nothing. Taking back an answer keeps it, marked, and asks the same
-question under a new id. A person has at most `OPEN` questions without an answer; these are what the
-page shows next, also after a restart.
-
-`Collection`: objects, the chooser and the store together, for several people at once.
+`Store` is an SQLite file that survives being killed. Every change is one transaction, written ahead
+(WAL) and synchronised before it returns (``synchronous=FULL``). A question has an id that nobody
+can guess, and an answer belongs to the id: sending an answer again changes nothing. Taking back an
+answer keeps it, marked, and asks the same question under a new id. A person has at most `OPEN`
+questions without an answer; these are what the page shows next, also after a restart.
 """
 
 from __future__ import annotations
@@ -19,23 +17,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from nearfar.ask.chooser import ANSWERS, VERSION, Chooser, Question
+from nearfar.ask.chooser import ANSWERS, VERSION, Chooser, Judgement, Question
 from nearfar.ask.progress import Person, Progress, measure, people
 from nearfar.typing import Floats, Json
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = "1"
 OPEN = 2
 """Questions of a person without an answer: the one that is shown, and the next."""
-LONGEST_ANSWER_SECONDS = 86_400.0
-"""A page that was open for more than a day says nothing about an answer."""
-
+# A page that was open for more than a day says nothing about an answer.
+_LONGEST_ANSWER_SECONDS = 86_400.0
 # Seconds to wait for another program that writes; everybody waits meanwhile, and tries again.
 _PATIENCE = 0.25
+# Answers between two measurements of progress, which take longer than a question: 5, and with more
+# answers, which take longer still, a share of them.
+_MEASURE_EVERY, _MEASURE_GROWTH = 5, 0.05
+Result = TypeVar("Result")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -58,13 +58,11 @@ CREATE TABLE IF NOT EXISTS questions (
 CREATE TABLE IF NOT EXISTS answers (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     question TEXT NOT NULL UNIQUE REFERENCES questions(id),
-    answer TEXT NOT NULL,
-    answered REAL NOT NULL,
-    seconds REAL,
-    undone REAL
+    answer TEXT NOT NULL, answered REAL NOT NULL, seconds REAL, undone REAL
 );
 CREATE INDEX IF NOT EXISTS questions_of_people ON questions (person, number);
 """
+_ASKED = "SELECT q.id, q.person, q.first, q.second, q.third, q.origin FROM questions q"
 
 
 class StoreError(ValueError):
@@ -75,47 +73,35 @@ class StoreUnavailableError(StoreError):
     """The file cannot be read or written now: the disk is full, say, or another program has it."""
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """A question as it was stored."""
 
     id: str
     person: str
     question: Question
 
-
-@dataclass(frozen=True)
-class Answered:
-    """A stored answer.
-
-    Attributes
-    ----------
-    answered: When, in seconds since 1970.
-    seconds: How long the question was on the screen.
-    chooser: Version of the chooser.
-    weight: Of the person.
-    """
-
-    asked: Asked
-    answer: str
-    answered: float
-    seconds: float | None
-    chooser: str
-    weight: float
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Asked:
+        """Read a row of the table of questions."""
+        objects = tuple(number for number in row[2:5] if number is not None)
+        return cls(row[0], row[1], Question(objects, row[5]))
 
 
 class Store:
-    """Questions and answers in a file.
+    """Questions and answers in a file; one that has other objects or questions is refused.
 
     Parameters
     ----------
-    create: Whether to make the file if there is none.
+    path: It is made if there is none.
+    kind: "triplets" or "pairs".
+    names: Names of the objects.
+    people: Names of people, who are added if new.
     """
 
-    def __init__(self, path: str | Path, *, create: bool = False) -> None:
-        self.path = Path(path)
-        if not create and not self.path.is_file():
-            raise StoreError(f"There is no file {self.path}.")
+    def __init__(
+        self, path: str | Path, kind: str, names: Sequence[str], people: Sequence[str] = ()
+    ) -> None:
+        self.path, self.kind = Path(path), kind
         self._lock = threading.RLock()
         try:
             self._db = sqlite3.connect(
@@ -127,21 +113,41 @@ class Store:
             with self._available() as db:
                 for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
                     db.execute(f"PRAGMA {setting}")
-            if create:
-                with self.change() as db:
-                    for statement in _SCHEMA.split(";\n"):
-                        db.execute(statement)
-            self._facts()
-        except StoreError:
+            with self.change() as db:
+                self.results_key = self._begin(db, list(names), people)
+            self.people = dict(self._rows("SELECT name, key FROM people ORDER BY rowid"))
+        except BaseException:
             self._db.close()
             raise
+
+    def _begin(self, db: sqlite3.Connection, names: list[str], people: Sequence[str]) -> str:
+        """Make the tables, or check what they are about; return the key of the results."""
+        for statement in _SCHEMA.split(";\n"):
+            db.execute(statement)
+        facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
+        if not facts:
+            facts = {"schema": SCHEMA_VERSION, "kind": self.kind}
+            facts["results_key"] = secrets.token_urlsafe(16)
+            db.executemany("INSERT INTO objects VALUES (?, ?)", list(enumerate(names)))
+            db.executemany("INSERT INTO facts VALUES (?, ?)", list(facts.items()))
+        if facts["schema"] != SCHEMA_VERSION:
+            raise StoreError(f"{self.path} was written by another version of nearfar.")
+        if facts["kind"] != self.kind:
+            raise StoreError(f"{self.path} has {facts['kind']}, not {self.kind}.")
+        if db.execute("SELECT name FROM objects ORDER BY number").fetchall() != [
+            (name,) for name in names
+        ]:
+            raise StoreError(f"{self.path} is about other objects; name another --out.")
+        keys = [(name, secrets.token_urlsafe(16)) for name in people]
+        db.executemany("INSERT OR IGNORE INTO people (name, key) VALUES (?, ?)", keys)
+        return facts["results_key"]
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._db.close()
 
-    @contextmanager
+    @contextlib.contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
         """Make changes that are on the disk together, or not made at all."""
         with self._available() as db:
@@ -157,7 +163,7 @@ class Store:
                     db.execute("ROLLBACK")
                 raise
 
-    @contextmanager
+    @contextlib.contextmanager
     def _available(self) -> Iterator[sqlite3.Connection]:
         """Use the file, or say why that is not possible now."""
         with self._lock:
@@ -168,58 +174,9 @@ class Store:
                     f"{self.path.name} cannot be used for answers now: {error}."
                 ) from error
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _rows(self, query: str, *values: Any) -> list[Any]:
         with self._available() as db:
             return db.execute(query, values).fetchall()
-
-    def _facts(self) -> dict[str, str]:
-        return dict(self._rows("SELECT name, value FROM facts"))
-
-    def begin(self, kind: str, names: Sequence[str]) -> None:
-        """Say what is asked about; a file that has other objects or questions is refused."""
-        facts = self._facts()
-        if facts:
-            if facts["schema"] != str(SCHEMA_VERSION):
-                raise StoreError(f"{self.path} was written by another version of nearfar.")
-            if facts["kind"] != kind:
-                raise StoreError(f"{self.path} has {facts['kind']}, not {kind}.")
-            if self.names() != list(names):
-                raise StoreError(f"{self.path} is about other objects; name another --out.")
-            return
-        with self.change() as db:
-            db.executemany("INSERT INTO objects VALUES (?, ?)", list(enumerate(names)))
-            stored = {"schema": str(SCHEMA_VERSION), "kind": kind}
-            stored["results_key"] = secrets.token_urlsafe(16)
-            db.executemany("INSERT INTO facts VALUES (?, ?)", list(stored.items()))
-
-    @property
-    def kind(self) -> str:
-        """What is asked: "triplets" or "pairs"."""
-        facts = self._facts()
-        if "kind" not in facts:
-            raise StoreError(f"{self.path} has no judgements.")
-        return facts["kind"]
-
-    @property
-    def results_key(self) -> str:
-        """The secret key of the page of results."""
-        return self._facts()["results_key"]
-
-    def names(self) -> list[str]:
-        """Return the names of the objects."""
-        return [name for (name,) in self._rows("SELECT name FROM objects ORDER BY number")]
-
-    def add_person(self, name: str) -> str:
-        """Return the secret key of a person, who is added if new."""
-        with self.change() as db:
-            key = secrets.token_urlsafe(16)
-            db.execute("INSERT OR IGNORE INTO people (name, key) VALUES (?, ?)", (name, key))
-            (stored,) = db.execute("SELECT key FROM people WHERE name = ?", (name,)).fetchone()
-            return str(stored)
-
-    def people(self) -> dict[str, str]:
-        """Return the keys of people, by name."""
-        return dict(self._rows("SELECT name, key FROM people ORDER BY rowid"))
 
     def set_weights(self, weights: dict[str, float]) -> None:
         """Keep the weights of people, by name."""
@@ -229,16 +186,13 @@ class Store:
 
     def open_questions(self, person: str | None = None) -> list[Asked]:
         """Return the questions without an answer, in the order in which they are shown."""
-        whose, values = ("AND q.person = ?", (person,)) if person is not None else ("", ())
-        return [
-            _asked(row)
-            for row in self._rows(
-                f"SELECT {_COLUMNS} FROM questions q LEFT JOIN answers a ON a.question = q.id "
-                f"WHERE a.question IS NULL {whose} ORDER BY q.again_of IS NULL, "
-                "CASE WHEN q.again_of IS NULL THEN q.number ELSE -q.number END",
-                values,
-            )
-        ]
+        rows = self._rows(
+            f"{_ASKED} LEFT JOIN answers a ON a.question = q.id WHERE a.question IS NULL "
+            "AND q.person = coalesce(?, q.person) ORDER BY q.again_of IS NULL, "
+            "CASE WHEN q.again_of IS NULL THEN q.number ELSE -q.number END",
+            person,
+        )
+        return [Asked.of(row) for row in rows]
 
     def ask(self, person: str, choose: Callable[[list[Question]], Question]) -> Asked:
         """Choose a question for a person, and store it.
@@ -249,18 +203,27 @@ class Store:
         """
         if len(self.open_questions(person)) >= OPEN:
             raise StoreError(f"{person} has {OPEN} questions to answer.")
-        question = choose([asked.question for asked in self.open_questions()])
+        return self._insert(person, choose([asked.question for asked in self.open_questions()]))
+
+    def _insert(self, person: str, question: Question, again_of: str | None = None) -> Asked:
+        asked = Asked(secrets.token_urlsafe(12), person, question)
+        row = asked.id, person, *(*question.objects, None)[:3], question.origin, VERSION
         with self.change() as db:
-            return _insert(db, person, question, None)
+            db.execute(
+                "INSERT INTO questions (id, person, first, second, third, origin, chooser, asked, "
+                "again_of) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, time.time(), again_of),
+            )
+        return asked
 
     def answer(self, person: str, question: str, answer: str, seconds: float | None = None) -> bool:
         """Store an answer; return False if the question has one, which stays."""
         if answer not in ANSWERS[self.kind]:
             raise StoreError(f"{answer!r} is not an answer: {', '.join(ANSWERS[self.kind])}.")
-        if seconds is not None and not 0 <= seconds <= LONGEST_ANSWER_SECONDS:
+        if seconds is not None and not 0 <= seconds <= _LONGEST_ANSWER_SECONDS:
             seconds = None
         with self.change() as db:
-            self._require(db, person, question)
+            self._require(person, question)
             done = db.execute(
                 "INSERT OR IGNORE INTO answers (question, answer, answered, seconds) "
                 "VALUES (?, ?, ?, ?)",
@@ -277,75 +240,34 @@ class Store:
             The question with its new id; None if the answer is not there any more.
         """
         with self.change() as db:
-            self._require(db, person, question)
+            asked = self._require(person, question)
             if self.last_answer(person) != question:
                 return None
             db.execute("UPDATE answers SET undone = ? WHERE question = ?", (time.time(), question))
-            row = db.execute(
-                f"SELECT {_COLUMNS} FROM questions q WHERE q.id = ?", (question,)
-            ).fetchone()
-            return _insert(db, person, _asked(row).question, question)
+            return self._insert(person, asked.question, question)
 
     def last_answer(self, person: str) -> str | None:
         """Return the id of the question that a person answered last."""
         rows = self._rows(
             "SELECT a.question FROM answers a JOIN questions q ON q.id = a.question "
             "WHERE q.person = ? AND a.undone IS NULL ORDER BY a.number DESC LIMIT 1",
-            (person,),
+            person,
         )
         return str(rows[0][0]) if rows else None
 
-    def answers(self) -> list[Answered]:
+    def answers(self) -> list[Judgement]:
         """Return the answers that were not taken back, in order."""
-        return [
-            Answered(_asked(row[:6]), *row[6:])
-            for row in self._rows(
-                f"SELECT {_COLUMNS}, a.answer, a.answered, a.seconds, q.chooser, p.weight "
-                "FROM answers a JOIN questions q ON q.id = a.question "
-                "JOIN people p ON p.name = q.person WHERE a.undone IS NULL ORDER BY a.number"
-            )
-        ]
+        rows = self._rows(
+            _ASKED.replace(" FROM", ", a.answer, a.seconds FROM")
+            + " JOIN answers a ON q.id = a.question WHERE a.undone IS NULL ORDER BY a.number"
+        )
+        return [Judgement(Asked.of(row).question, row[6], row[1], row[7]) for row in rows]
 
-    def _require(self, db: sqlite3.Connection, person: str, question: str) -> None:
-        row = db.execute("SELECT person FROM questions WHERE id = ?", (question,)).fetchone()
-        if row is None or row[0] != person:
+    def _require(self, person: str, question: str) -> Asked:
+        rows = self._rows(f"{_ASKED} WHERE q.id = ? AND q.person = ?", question, person)
+        if not rows:
             raise StoreError("There is no such question.")
-
-
-_COLUMNS = "q.id, q.person, q.first, q.second, q.third, q.origin"
-
-
-def _asked(row: Sequence[Any]) -> Asked:
-    identity, person, first, second, third, origin = row
-    objects = (first, second) if third is None else (first, second, third)
-    return Asked(identity, person, Question(objects, origin))
-
-
-def _insert(db: sqlite3.Connection, person: str, question: Question, again_of: str | None) -> Asked:
-    identity = secrets.token_urlsafe(12)
-    first, second, *third = question.objects
-    db.execute(
-        "INSERT INTO questions (id, person, first, second, third, origin, chooser, asked, again_of)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            identity,
-            person,
-            first,
-            second,
-            third[0] if third else None,
-            question.origin,
-            VERSION,
-            time.time(),
-            again_of,
-        ),
-    )
-    return Asked(identity, person, question)
-
-
-# Answers between two measurements of progress, which take longer than a question: 5, and with more
-# answers, which take longer still, a share of them.
-_MEASURE_EVERY, _MEASURE_GROWTH = 5, 0.05
-Result = TypeVar("Result")
+        return Asked.of(rows[0])
 
 
 @dataclass(frozen=True)
@@ -386,30 +308,27 @@ class Objects:
 class Collection:
     """Questions and answers about objects.
 
-    Parameters
+    Attributes
     ----------
-    store: It knows the objects and the kind of question (`Store.begin`).
-    random_share, repeat_share: See `Chooser`.
+    store: It has the objects.
+    random_share: See `Chooser`.
     """
 
     objects: Objects
     store: Store
     random_share: float = 0.2
-    repeat_share: float = 0.05
     seed: int | None = None
     chooser: Chooser = field(init=False)
     progress: Progress = field(init=False)
     people: list[Person] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lock = threading.RLock()
-        self._measuring = threading.Lock()
+        self._lock, self._measuring = threading.RLock(), threading.Lock()
         self._writer = ThreadPoolExecutor(1)
         self._changes: deque[tuple[Callable[[], Any], Callable[[Any], None], Future[Any]]] = deque()
         self.chooser = self._new_chooser(self.seed)
         for each in self.store.answers():
-            asked = each.asked
-            self.chooser.add(asked.question, each.answer, person=asked.person, seconds=each.seconds)
+            self.chooser.add(each.question, each.answer, person=each.person, seconds=each.seconds)
         self._measured = 0
         self.measure()
 
@@ -419,10 +338,9 @@ class Collection:
         def ask() -> list[Asked]:
             questions = self.store.open_questions(person)
             while len(questions) < OPEN:
-                asked = self.store.ask(
-                    person, lambda pending: self.chooser.next(person, pending=pending)
+                questions.append(
+                    self.store.ask(person, lambda open_: self.chooser.next(person, pending=open_))
                 )
-                questions.append(asked)
             return questions[:OPEN]
 
         return self._together(ask)
@@ -499,8 +417,7 @@ class Collection:
         try:
             copy = self.snapshot()
             self._measured = len(copy.judgements)
-            self.progress = measure(copy)
-            self.people = people(copy)
+            self.progress, self.people = measure(copy), people(copy)
             weights = {person.name: person.weight for person in self.people}
             # Weights are measured again; a full disk must not end this.
             with contextlib.suppress(StoreError):
@@ -527,6 +444,5 @@ class Collection:
             n_objects=len(self.objects),
             kind=self.store.kind,
             random_share=self.random_share,
-            repeat_share=self.repeat_share,
             random_state=seed,
         )

@@ -15,30 +15,11 @@ from scipy.special import expit
 
 from nearfar.evidence.intervals import mean_interval
 from nearfar.evidence.splits import components
-from nearfar.frames.formats import (
-    WRITTEN_TABLES,
-    check_output,
-    read_frame,
-    stem_of,
-    write_frame,
-)
-from nearfar.records import Matches, RecordMatcher, Records, candidate_pairs
-from nearfar.records.matcher import How
-from nearfar.records.records import N_CANDIDATES, kept_matches, pair_places
-from nearfar.records.tables import (
-    ASKED,
-    KnownPairs,
-    Side,
-    choose_questions,
-    estimated_f1,
-    f1_in_words,
-    id_columns,
-    note_contradictions,
-    pairs_by_rare_values,
-    question_table,
-    read_sides,
-    source_of,
-)
+from nearfar.frames.formats import WRITTEN_TABLES, check_output, read_frame, stem_of, write_frame
+from nearfar.records import tables
+from nearfar.records.matcher import How, Matches, RecordMatcher
+from nearfar.records.records import N_CANDIDATES, Records, candidate_pairs, kept_matches
+from nearfar.records.tables import KnownPairs, Side
 from nearfar.runtime.messages import Note, collecting_notes, command_line, counted, note, option
 from nearfar.typing import Bools, Ints
 
@@ -46,8 +27,6 @@ from nearfar.typing import Bools, Ints
 _SHOWN_FIELDS = 3
 # An explanation takes as long as comparing twenty pairs.
 _MOST_EXPLAINED = 1_000
-
-
 # Pairs to learn from; more take minutes and tell little.
 _MOST_LEARNED = 12_000
 # Pairs of records among which rivals are searched in about half a minute.
@@ -146,72 +125,31 @@ def match(
         check_packages()
     if target is not None and (pairs is None or matcher is not None):
         raise ValueError(f"{option('target')} needs known pairs to learn from ({option('pairs')}).")
+    sources = [left] if right is None else [left, right]
     if ask is not None and not given and matcher is None:
         if out or save or report:
-            others = [option(name) for name in ("out", "save", "report", "ask")]
             raise ValueError(
-                f"Nothing is known yet: {others[3]} writes first questions, and no matches; leave "
-                f"out {others[0]}, {others[1]} and {others[2]}, or {others[3]}."
+                f"Nothing is known yet: {option('ask')} writes first questions, and no matches; "
+                "leave it out, or all other files to write."
             )
-        first = first_questions(left, right, questions, ids=ids, random_state=random_state)
+        first = _first_questions(tables.read_sides(sources, ids, []), questions, random_state)
         write_frame(first, Path(ask))
         return FirstQuestions(first, str(ask))
     if isinstance(matcher, str | PathLike):
         matcher = RecordMatcher.load(matcher)
     if matcher is None:
         matcher = RecordMatcher(target, confidence=confidence, random_state=random_state)
-    found = _matched(left, right, given, matcher, ids=ids, how=how, n_candidates=candidates)
-    files = {what: str(path) for what, path in written.items() if path is not None}
-    matched = replace(found, written=files, random_state=random_state)
-    if save is not None:
-        matched.save(save)
-    if out is not None:
-        write_frame(matched.table, Path(out))
-    if ask is not None:
-        write_frame(matched.questions(questions), Path(ask))
-    if report is not None:
-        names = [stem_of(Path(each)) for each in (left, right) if isinstance(each, str | Path)]
-        matched.report(report, " and ".join(names) or "Matched records", command_line())
-    return matched
-
-
-def _matched(
-    left: object,
-    right: object,
-    given: Sequence[object],
-    matcher: RecordMatcher,
-    *,
-    ids: str | None,
-    how: How,
-    n_candidates: int,
-) -> Matched:
-    """Read the tables and known pairs, learn from these unless the matcher is fitted, and match."""
-    fitted, target = hasattr(matcher, "threshold_"), matcher.target
     with collecting_notes() as notes:
-        sources = [source_of(each, "pairs") for each in given]
-        files = [(source, read_frame(source)) for source in sources]
-        remembered = matcher.id_columns_ if fitted else ()
-        sides = read_sides([left] if right is None else [left, right], ids, files, remembered)
+        names = [tables.source_of(each, "pairs") for each in given]
+        files = [(name, read_frame(name)) for name in names]
+        sides = tables.read_sides(sources, ids, files, getattr(matcher, "id_columns_", ()))
         known = [KnownPairs.read(frame, path, sides) for path, frame in files]
-        if (
-            not fitted
-            and "precision" in (target or "")
-            and not all(each.complete for each in known)
-        ):
-            raise ValueError(
-                f"{target} needs known pairs without a column same, which are all matches of their "
-                "records: other pairs do not tell how many of those that are found are wrong."
-            )
-        tables = [side.records for side in sides]
-        if not fitted:
-            small = len(tables[0]) * len(tables[-1]) <= _MOST_WITH_RIVALS
-            matcher.set_params(rivals=None if small else False)
-            note_contradictions(known, how, one_table=right is None)
-            _learn(matcher, tables, known, n_candidates)
-            matcher.id_columns_ = tuple(side.column for side in sides)
-        matches = matcher.match(*tables, how=how, n_candidates=n_candidates)
-        matched = Matched(matches, matcher, tuple(sides), tuple(known))
-        if matched.easy:
+        if not hasattr(matcher, "threshold_"):
+            _learn(matcher, sides, known, how, candidates)
+        records = [side.records for side in sides]
+        matches = matcher.match(*records, how=how, n_candidates=candidates)
+        found = Matched(matches, matcher, tuple(sides), tuple(known), random_state=random_state)
+        if found.easy:
             note(
                 "most of the given pairs that are different are no candidates, and so they are "
                 "easier to tell apart. Probabilities are for pairs like those given, and more "
@@ -219,51 +157,74 @@ def _matched(
                 "these alone, without column same; or add answers to questions.",
                 warning=True,
             )
-    return replace(matched, notes=tuple(notes))
+    paths = {what: str(path) for what, path in written.items() if path is not None}
+    found = replace(found, notes=tuple(notes), written=paths)
+    if save is not None:
+        matcher.save(save)
+    if out is not None:
+        write_frame(found.table, Path(out))
+    if ask is not None:
+        write_frame(found.questions(questions), Path(ask))
+    if report is not None:
+        stems = [stem_of(Path(each)) for each in (left, right) if isinstance(each, str | Path)]
+        found.report(report, " and ".join(stems) or "Matched records", command_line())
+    return found
 
 
 def _learn(
-    matcher: RecordMatcher, tables: list[Records], known: Sequence[KnownPairs], n_candidates: int
+    matcher: RecordMatcher,
+    sides: Sequence[Side],
+    known: Sequence[KnownPairs],
+    how: How,
+    n_candidates: int,
 ) -> None:
     """Learn from known pairs, or from pairs that agree on rare values."""
 
     def candidates(left: Records, right: Records) -> Ints:
         return candidate_pairs(left, *[right][left is right :], n_candidates=n_candidates)[0]
 
-    one, two = tables[0], tables[-1]
-    complete = matcher.target is not None and all(each.complete for each in known)
-    if complete:
-        index, same = (
-            np.concatenate(p) for p in zip(*((k.index, k.same) for k in known), strict=True)
+    one, two = sides[0].records, sides[-1].records
+    every, target = all(each.complete for each in known), matcher.target
+    if "precision" in (target or "") and not every:
+        raise ValueError(
+            f"{target} needs known pairs without a column same, which are all matches of their "
+            "records: other pairs do not tell how many of those that are found are wrong."
         )
-    elif known:
-        # Whole tables, in which rivals are searched.
-        found = candidates(one, two) if any(each.complete for each in known) else None
-        parts = [
-            _with_candidates(found, each.index, tables)
-            if each.complete and found is not None
-            else (each.index, each.same)
-            for each in known
-        ]
+    matcher.set_params(rivals=None if len(one) * len(two) <= _MOST_WITH_RIVALS else False)
+    tables.note_contradictions(known, how, one_table=one is two)
+    complete = target is not None and every
+    if known:
+        parts = [(each.index, each.same) for each in known]
+        if not complete and any(each.complete for each in known):
+            # Whole tables, in which rivals are searched.
+            found, first = candidates(one, two), 0 if one is two else len(one)
+            parts = [
+                _with_candidates(found, each.index, first, first + len(two)) if each.complete else p
+                for each, p in zip(known, parts, strict=True)
+            ]
         index, same = (np.concatenate(part) for part in zip(*parts, strict=True))
-        if matcher.target is not None and any(each.chosen for each in known):
+        if target is not None and not complete and any(each.chosen for each in known):
             note("questions are harder than other pairs, and what is certified is for such pairs.")
     else:
-        index, same = pairs_by_rare_values(one, two, candidates(one, two))
+        index, same = tables.pairs_by_rare_values(one, two, candidates(one, two))
         learned_from = f"{counted(int(same.sum()), 'pair')} that agree on several rare values"
         text = f"learned from {learned_from}, and nothing is certified; give known pairs."
         note(text, warning=True)
-    right, some = two if len(tables) > 1 else None, candidates if complete else None
-    matcher.fit(one, right, index, same, complete=complete, candidates=some)
+    some = candidates if complete else None
+    matcher.fit(one, None if one is two else two, index, same, complete=complete, candidates=some)
+    matcher.id_columns_ = tuple(side.column for side in sides)
 
 
-def _with_candidates(found: Ints, matches: Ints, tables: list[Records]) -> tuple[Ints, Bools]:
-    """Return matches, and other candidates of their records, which are different."""
-    first = len(tables[0]) if len(tables) > 1 else 0
+def _with_candidates(found: Ints, matches: Ints, first: int, n: int) -> tuple[Ints, Bools]:
+    """Return matches, and other candidates of their records, which are different.
+
+    Parameters
+    ----------
+    first, n: Number of the first record of the right table, and of all records.
+    """
     index = np.concatenate([matches, found]) + np.array([0, first])
     i, j = index[: len(matches)].T
-    entity = components(i, j, first + len(tables[-1]))
-    one, two = entity[index].T
+    one, two = components(i, j, n)[index].T
     same = np.arange(len(index)) < len(matches)
     # A candidate of one entity is a match, or nothing is known of it.
     kept = same | (np.isin(index, index[: len(matches)]).any(axis=1) & (one != two))
@@ -314,36 +275,39 @@ class Matched:
     def table(self) -> pl.DataFrame:
         """The matches: ids, probability, the fields that decided, and which to look at by hand.
 
-        Doubtful pairs that are no matches are at the end, with `same` false.
+        Doubtful pairs that are no matches are at the end, with `same` false. Of many rows, the
+        least sure have fields.
         """
         found = self.matches
         doubtful = np.isin(np.arange(len(found.same)), found.doubtful)
         places = np.flatnonzero(found.same | doubtful)
         places = places[np.argsort(~found.same[places], kind="stable")]
-        columns = id_columns(self.sides, found.candidates[places])
+        columns = tables.id_columns(self.sides, found.candidates[places])
         if found.clusters is not None:
             columns["group"] = found.clusters[found.candidates[places, 0]]
-        return pl.DataFrame(
-            columns
-            | {"same": found.same[places], "probability": expit(found.scores[places])}
-            | {"fields": self.decided(places), "check": doubtful[places]}
-        )
-
-    def decided(self, places: Ints) -> list[str]:
-        """Return the fields that speak most for each candidate, or against it.
-
-        Of many, the least sure ones have them.
-        """
-        margin = np.abs(self.matches.scores[places] - self.matcher.threshold_)
-        some = np.argsort(margin, kind="stable")[:_MOST_EXPLAINED]
-        tables = self.sides[0].records, self.sides[-1].records
-        parts = self.matcher.explain(*tables, self.matches.candidates[places[some]])
+        some = self.least_sure(places, _MOST_EXPLAINED)
         names = np.array([each.name for each in self.matcher.fields_])
-        order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :_SHOWN_FIELDS]
-        fields = [""] * len(places)
-        for place, own in zip(some, order, strict=True):
-            fields[place] = ", ".join(names[own].tolist())
-        return fields
+        parts = -np.abs(self.explained(places[some]))
+        decided = [""] * len(places)
+        for place, own in zip(some, np.argsort(parts, axis=1, kind="stable"), strict=True):
+            decided[place] = ", ".join(names[own[:_SHOWN_FIELDS]].tolist())
+        columns |= {"same": found.same[places], "probability": expit(found.scores[places])}
+        return pl.DataFrame(columns | {"fields": decided, "check": doubtful[places]})
+
+    def least_sure(self, places: Ints, n: int) -> Ints:
+        """Return which n of some candidates are the nearest to the threshold."""
+        margin = np.abs(self.matches.scores[places] - self.matcher.threshold_)
+        return np.argsort(margin, kind="stable")[:n]
+
+    def explained(self, places: Ints) -> Any:
+        """Return how much each field speaks for some candidates, in log-odds."""
+        left, right = self.sides[0].records, self.sides[-1].records
+        return self.matcher.explain(left, right, self.matches.candidates[places])
+
+    def _places(self, pairs: Ints) -> Ints:
+        """Return the places of pairs among the candidates; -1 if they are none."""
+        one_table = len(self.sides) == 1
+        return tables.pair_places(self.matches.candidates, pairs, one_table=one_table)
 
     @cached_property
     def kept(self) -> tuple[float, tuple[float, float], int] | None:
@@ -351,8 +315,7 @@ class Matched:
 
         Answers to questions do not count: questions are candidates.
         """
-        parts = [each.index[each.same] for each in self.known if not each.chosen]
-        matches = np.concatenate([np.empty((0, 2), dtype=np.intp), *parts])
+        matches = tables.all_pairs([each for each in self.known if not each.chosen], True)
         one_table = len(self.sides) == 1
         kept = kept_matches(self.matches.candidates, matches, one_table=one_table)
         return (*kept, len(matches)) if len(matches) else None
@@ -360,11 +323,8 @@ class Matched:
     @cached_property
     def easy(self) -> bool:
         """Whether most of the known different pairs are no candidates."""
-        given = [each.index[~each.same] for each in self.known]
-        different = np.concatenate([np.empty((0, 2), dtype=np.intp), *given])
-        one_table = len(self.sides) == 1
-        places = pair_places(self.matches.candidates, different, one_table=one_table)
-        return bool(np.mean([*(places >= 0), *[True][len(places) :]]) < _FEWEST_CANDIDATES)
+        places = self._places(tables.all_pairs(self.known, False))
+        return len(places) > 0 and bool(np.mean(places >= 0) < _FEWEST_CANDIDATES)
 
     @property
     def rates(self) -> dict[str, tuple[float, tuple[float, float]]]:
@@ -407,19 +367,13 @@ class Matched:
             both records.
         """
         found = self.matches
-        index = np.concatenate([np.empty((0, 2), dtype=np.intp), *(e.index for e in self.known)])
-        places = pair_places(found.candidates, index, one_table=len(self.sides) == 1)
-        asked = np.isin(np.arange(len(found.same)), places)
+        asked = np.isin(np.arange(len(found.same)), self._places(tables.all_pairs(self.known)))
         nearness, probability = found.scores - self.matcher.threshold_, expit(found.scores)
         rng = np.random.default_rng(self.random_state)
-        chosen = choose_questions(nearness, probability, found.same, asked, n, rng)
+        chosen = tables.choose_questions(nearness, probability, found.same, asked, n, rng)
         values = [*chosen[1:], probability[chosen.place], found.same[chosen.place]]
-        asked_for = dict(zip(ASKED, values, strict=True))
-        return question_table(self.sides, found.candidates[chosen.place], asked_for)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the matcher to a file."""
-        self.matcher.save(path)
+        facts = dict(zip(tables.ASKED, values, strict=True))
+        return tables.question_table(self.sides, found.candidates[chosen.place], facts)
 
     def report(
         self, path: str | PathLike[str], name: str = "Matched records", command: str = ""
@@ -431,11 +385,10 @@ class Matched:
 
     def to_dict(self) -> dict[str, object]:
         """Return the matches and what is known of their errors, for JSON."""
+        alone = zip(self.sides, self.matches.left_over, strict=True)
         return {
             "matches": self.table.to_dicts(),
-            "left_over": [
-                s.names(r) for s, r in zip(self.sides, self.matches.left_over, strict=True)
-            ],
+            "left_over": [side.names(rows) for side, rows in alone],
             "candidates": len(self.matches.candidates),
             "kept": self.kept,
             "rates": self.rates,
@@ -462,11 +415,11 @@ class Matched:
                     "threshold are expected to be the same."
                 )
         elif self.rates:
-            shares = (
+            shares = ", ".join(
                 f"{name} {100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
                 for name, (share, (low, high)) in self.rates.items()
             )
-            lines.append(f"On held-out pairs: {', '.join(shares)}. Nothing is certified.")
+            lines.append(f"On held-out pairs: {shares}. Nothing is certified.")
             if all(each.complete for each in self.known):
                 lines.append(
                     "These records have matches; where many have none, the precision is lower."
@@ -478,7 +431,7 @@ class Matched:
                 f"matches are among them ({100 * low:.2f} to {100 * high:.2f} %)."
             )
         lines += [
-            f1_in_words(*estimated_f1(**each.asked, same=each.same))
+            tables.f1_in_words(*tables.estimated_f1(**each.asked, same=each.same))
             for each in self.known
             if each.asked is not None
         ]
@@ -489,7 +442,7 @@ class Matched:
     def __str__(self) -> str:
         lines = [
             self.summary,
-            *(f"{what} written to {path}" for what, path in self.written.items()),
+            *(f"{name} written to {path}" for name, path in self.written.items()),
         ]
         if (next_ := command_line(out="matches.csv")) and "Matches" not in self.written:
             lines += ["The matches were not written.", f"Next: {next_}"]
@@ -511,19 +464,16 @@ class FirstQuestions:
         return f"Nothing is known yet: first questions written to {self.written}"
 
 
-def first_questions(
-    left: Any, right: Any = None, n: int = 50, *, ids: str | None = None, random_state: int = 0
-) -> pl.DataFrame:
+def _first_questions(sides: Sequence[Side], n: int, random_state: int) -> pl.DataFrame:
     """Choose pairs to ask people about when nothing is known.
 
     Half of them are a record and the most similar one, of records at random; the others are
     random candidates.
     """
-    sides = read_sides([left] if right is None else [left, right], ids, [])
     pairs, similarity = candidate_pairs(*(side.records for side in sides))
     rng = np.random.default_rng(random_state)
     order = np.lexsort([-similarity, pairs[:, 0]])
     nearest = order[np.unique(pairs[order, 0], return_index=True)[1]]
     nearest = rng.permutation(nearest)[: n // 2]
     others = rng.permutation(np.setdiff1d(order, nearest))[: n - len(nearest)]
-    return question_table(sides, pairs[np.concatenate([nearest, others])], {})
+    return tables.question_table(sides, pairs[np.concatenate([nearest, others])], {})

@@ -20,8 +20,9 @@ import heapq
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -112,18 +113,16 @@ class Matches:
 
         These are matches with a probability below 90 %, and others with one of 10 % or more.
         """
-        probability = expit(self.scores)
-        low, high = _UNSURE
-        unsure = np.where(self.same, probability < high, probability >= low)
+        low, high = expit(self.scores) >= np.reshape(_UNSURE, (2, 1))
+        unsure = np.where(self.same, ~high, low)
         return np.flatnonzero(unsure)[np.argsort(np.abs(self.scores[unsure]), kind="stable")]
 
     @property
     def left_over(self) -> list[Ints]:
         """Rows without a match, of each table."""
         sides = [self.pairs.ravel()] if len(self.n_records) == 1 else self.pairs.T
-        return [
-            np.setdiff1d(np.arange(n), rows) for n, rows in zip(self.n_records, sides, strict=True)
-        ]
+        both = zip(self.n_records, sides, strict=True)
+        return [np.setdiff1d(np.arange(n), rows) for n, rows in both]
 
     def __str__(self) -> str:
         alone = [counted(len(rows), "record") for rows in self.left_over]
@@ -133,37 +132,6 @@ class Matches:
             return f"{found}; {alone[0]} without another."
         rest = f"{alone[0]} of the left table and {alone[-1]} of the right one are left over"
         return f"{counted(len(self.pairs), 'match')}; {rest}."
-
-
-def find_matches(
-    matcher: RecordMatcher,
-    left: Any,
-    right: Any = None,
-    *,
-    how: How = "auto",
-    n_candidates: int = N_CANDIDATES,
-) -> Matches:
-    """Find the records that are the same; see `RecordMatcher.match`."""
-    tables = [Records.of(left, "left")]
-    if right is not None:
-        tables.append(Records.of(right, "right"))
-    if how == "auto":
-        how = "clusters" if right is None else "one-to-one"
-    if how == ("clusters" if right is not None else "one-to-one"):
-        raise ValueError(f"{how} is not for {counted(len(tables), 'table')}; leave it out.")
-    with stage("finding candidates"):
-        pairs, _ = candidate_pairs(*tables, n_candidates=n_candidates)
-    with stage("comparing records"):
-        scores = matcher.scores(tables[0], tables[-1], pairs)
-    same, label = scores >= matcher.threshold_, None
-    if how == "clusters":
-        label = clusters(pairs, scores, matcher.threshold_, len(tables[0]))
-        same = label[pairs[:, 0]] == label[pairs[:, 1]]
-    elif how == "one-to-one":
-        # A pair at the threshold is a match, too.
-        weight = np.nextafter(scores - matcher.threshold_, np.inf)
-        same = np.isin(np.arange(len(pairs)), one_to_one(pairs, weight))
-    return Matches(pairs, scores, same, tuple(map(len, tables)), label)
 
 
 def one_to_one(pairs: Ints, weight: Vector) -> Ints:
@@ -179,7 +147,8 @@ def one_to_one(pairs: Ints, weight: Vector) -> Ints:
         Places of the chosen pairs, in order.
     """
     listed = np.flatnonzero(weight > 0)
-    (i, n_left), (j, n_right) = (_numbered(side) for side in pairs[listed].T)
+    (lefts, i), (rights, j) = (np.unique(side, return_inverse=True) for side in pairs[listed].T)
+    n_left, n_right = len(lefts), len(rights)
     alone = np.arange(n_left)
     # Every record on the left is in one edge, so that a constant changes nothing; edges of weight 0
     # would not exist.
@@ -239,11 +208,6 @@ def clusters(pairs: Ints, scores: Vector, threshold: float, n_records: int) -> I
     for place, rows in enumerate(filter(None, members)):
         label[rows] = place
     return label
-
-
-def _numbered(rows: Ints) -> tuple[Ints, int]:
-    known, place = np.unique(rows, return_inverse=True)
-    return place, len(known)
 
 
 # Pairs at a time, whose comparisons take about 200 MB.
@@ -395,15 +359,13 @@ class RecordMatcher(BaseEstimator):
 
     def _certify(self, target: Bound, whole: LabelledPairs, calibrating: LabelledPairs) -> None:
         """Choose the threshold for the pairs of the tables that are not known."""
-
-        def log_odds(part: LabelledPairs) -> Callable[[Ints], Vector]:
-            return lambda rows: self._log_odds(part.left, part.right, rows)
-
         prevalence = unlabelled = None
         if whole.complete:
-            unlabelled, prevalence = whole.unlabelled(log_odds(whole)), whole.prevalence
+            unlabelled = whole.unlabelled(partial(self._log_odds, whole.left, whole.right))
             unlabelled = unlabelled if len(unlabelled.distances) else None
-        evidence = calibrating.evidence(log_odds(calibrating))
+            prevalence = whole.prevalence
+        log_odds = partial(self._log_odds, calibrating.left, calibrating.right)
+        evidence = calibrating.evidence(log_odds)
         use: Any = {"prevalence": prevalence, "unlabelled": unlabelled}
         try:
             point = choose_threshold(evidence, target, confidence=self.confidence, **use)
@@ -473,10 +435,6 @@ class RecordMatcher(BaseEstimator):
         compared = (self.comparisons_.compare(left, right, each) for each in blocks)
         return np.concatenate([self.model_.log_odds(X) for X in compared])
 
-    def decision_function(self, left: Any, right: Any, pairs: ArrayLike) -> Vector:
-        """Return log-odds minus threshold: not negative for pairs that are the same."""
-        return self.scores(left, right, pairs) - self.threshold_
-
     def predict(self, left: Any, right: Any, pairs: ArrayLike) -> Bools:
         """Tell which pairs are the same."""
         return self.scores(left, right, pairs) >= self.threshold_
@@ -532,8 +490,26 @@ class RecordMatcher(BaseEstimator):
         -------
         Matches
         """
-        check_is_fitted(self, "model_")
-        return find_matches(self, left, right, how=how, n_candidates=n_candidates)
+        tables = [Records.of(left, "left")]
+        if right is not None:
+            tables.append(Records.of(right, "right"))
+        if how == "auto":
+            how = "clusters" if right is None else "one-to-one"
+        if how == ("clusters" if right is not None else "one-to-one"):
+            raise ValueError(f"{how} is not for {counted(len(tables), 'table')}; leave it out.")
+        with stage("finding candidates"):
+            pairs, _ = candidate_pairs(*tables, n_candidates=n_candidates)
+        with stage("comparing records"):
+            scores = self.scores(tables[0], tables[-1], pairs)
+        same, label = scores >= self.threshold_, None
+        if how == "clusters":
+            label = clusters(pairs, scores, self.threshold_, len(tables[0]))
+            same = label[pairs[:, 0]] == label[pairs[:, 1]]
+        elif how == "one-to-one":
+            # A pair at the threshold is a match, too.
+            weight = np.nextafter(scores - self.threshold_, np.inf)
+            same = np.isin(np.arange(len(pairs)), one_to_one(pairs, weight))
+        return Matches(pairs, scores, same, tuple(map(len, tables)), label)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the matcher to a safetensors file.

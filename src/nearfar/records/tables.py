@@ -213,11 +213,15 @@ class KnownPairs:
         return cls(index, same, column is None, chosen, asked)
 
 
+def all_pairs(known: Sequence[KnownPairs], same: bool | None = None) -> Ints:
+    """Return the pairs of all files, or those that are the same or different."""
+    parts = [each.index if same is None else each.index[each.same == same] for each in known]
+    return np.concatenate([np.empty((0, 2), dtype=np.intp), *parts])
+
+
 def note_contradictions(known: Sequence[KnownPairs], how: How, *, one_table: bool) -> None:
     """Say which known pairs cannot all be right."""
-    none = np.empty((0, 2), dtype=np.intp)
-    same = np.concatenate([none, *(each.index[each.same] for each in known)])
-    different = np.concatenate([none, *(each.index[~each.same] for each in known)])
+    same, different = all_pairs(known, True), all_pairs(known, False)
     both = np.unique(pair_places(different, same, one_table=one_table))
     if n := int((both >= 0).sum()):
         note(f"{counted(n, 'pair')} are given both as the same and as different.", warning=True)
