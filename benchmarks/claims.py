@@ -34,8 +34,9 @@ import numpy as np
 import nearfar
 from nearfar import NCA, RCA, AutoMetric, DRMetric, PairVerifier, compare
 from nearfar.comparison import default_methods
-from nearfar.comparison.tasks import Scores, score_distance
+from nearfar.comparison.tasks import Losses, score_distance
 from nearfar.evidence.gain import smallest_gain
+from nearfar.evidence.intervals import known_mean
 from nearfar.learners.scaling import Scaler
 from nearfar.measures import knn_error
 from nearfar.verification import TargetNotCertifiedError
@@ -231,7 +232,7 @@ def gains(draw: Draw) -> Row:
         found = seen.by_goal(goal)
         verdict = found.verdict
         reference, method = (
-            fresh(name, int(np.sort(seen[name].n_neighbors)[2])).loss(measure)
+            known_mean(fresh(name, int(np.sort(seen[name].n_neighbors)[2]))[measure])
             for name in (found.reference.name, str(verdict.method))
         )
         out[goal] = {
@@ -246,7 +247,7 @@ def gains(draw: Draw) -> Row:
     return out
 
 
-def losses(draw: Draw, name: str | None, n_neighbors: int) -> Scores:
+def losses(draw: Draw, name: str | None, n_neighbors: int) -> Losses:
     """Losses on fresh rows of a method that has learned from all rows."""
     method = next(each for each in default_methods(learners()) if each.name == name)
     X, fresh = draw.X, draw.fresh

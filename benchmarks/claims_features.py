@@ -160,7 +160,7 @@ def gains(rng: Random, features: Any) -> Row:
             seen, new = parts
             distance = methods[name].fit_to(seen, y)
             scores = score_distance(distance, (seen, y), (new, y_fresh), n_neighbors=3)
-            errors.append(scores.loss("error"))
+            errors.append(float(np.nanmean(scores["error"])))
         out[way] = {
             "method": verdict.method,
             "category": verdict.category,

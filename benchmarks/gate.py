@@ -162,7 +162,11 @@ def rows(
         losses = [
             float(PAIR_AUC.losses(HeldOutJudgements(version[0], X[part], asked[part.start])).mean())
             if pairs
-            else score_distance(version[0], (X[part], y[part]), None, n_neighbors=K).loss("error")
+            else float(
+                np.nanmean(
+                    score_distance(version[0], (X[part], y[part]), None, n_neighbors=K)["error"]
+                )
+            )
             for part in rest[1:11]
         ]
         return float(np.mean(losses))

@@ -19,7 +19,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from nearfar.comparison.methods import Method
-from nearfar.comparison.tasks import Scores
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Vector
 
@@ -35,11 +34,13 @@ class FoldResult:
 
     Attributes
     ----------
+    losses: shape (n_test,). Loss of each row, or judgement, by the name of the measure; nan
+        for rows that were not scored. Losses of judgements are in proportion to their weights.
     fit_seconds: Time of the fit.
     n_neighbors: Number of neighbours that vote; 0 if nothing votes.
     """
 
-    scores: Scores
+    losses: dict[str, Vector]
     fit_seconds: float
     n_neighbors: int = 0
 
@@ -86,7 +87,7 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
         """Return a result that was kept, of these measures and n rows, or None."""
         result = self.results.get((_method_digest(method), fold)) if self.results else None
         if result is not None:
-            losses = result.scores.losses
+            losses = result.losses
             if set(losses) != measures or {each.shape for each in losses.values()} != {(n,)}:
                 raise ValueError(f"{self.path} is not the checkpoint of a comparison.")
         return result
@@ -105,7 +106,7 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
         tensors: dict[str, Vector] = {}
         numbers = []
         for i, ((method, fold), result) in enumerate(self.results.items()):
-            tensors |= {f"{i}.{name}": losses for name, losses in result.scores.losses.items()}
+            tensors |= {f"{i}.{name}": losses for name, losses in result.losses.items()}
             numbers.append((method, fold, result.fit_seconds, result.n_neighbors))
         about = {"comparison": self.digest, "results": json.dumps([self.n_rows, numbers])}
         with atomic_write(self.path) as temporary:
@@ -128,7 +129,7 @@ class ComparisonCheckpoint(AbstractContextManager["ComparisonCheckpoint"]):
                 n_rows, numbers = json.loads(metadata["results"])
                 self.n_rows = None if n_rows is None else int(n_rows)
                 for i, (method, fold, seconds, k) in enumerate(numbers):
-                    result = FoldResult(Scores(losses[i]), float(seconds), int(k))
+                    result = FoldResult(losses[i], float(seconds), int(k))
                     self.results[str(method), int(fold)] = result
         except _INVALID as error:
             raise ValueError(f"{path} is not the checkpoint of a comparison.") from error

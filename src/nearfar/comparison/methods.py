@@ -372,16 +372,12 @@ LOGISTIC, RIDGE, BOOSTING = "logistic regression", "ridge regression", "gradient
 _MOST_ROWS, _FEWEST_ROWS = 20_000, 1_000
 # Twice scikit-learn's default, which standardised rows seldom need.
 _LOGISTIC_ITERATIONS = 200
-# Rows x features x classes x iterations: about ten seconds, if it needs all iterations.
-_LOGISTIC_PRODUCTS = 5e10
 # Of ridge regression, which chooses by leave-one-out errors.
 _STRENGTHS = np.logspace(-2, 4, 13)
 # Half of scikit-learn's default iterations at twice the rate: as good, in half the time.
 _BOOSTING_ITERATIONS, _LEARNING_RATE = 50, 0.2
-# Time of a tree, and for each row and feature, as measured.
-_TREE_SECONDS, _CELL_SECONDS = 2e-4, 2e-8
-# The most for a fit; a classifier for comparison must not take longer than the methods.
-_BOOSTING_SECONDS = 10.0
+# Rows x features x classes that fits for comparison may have: about ten seconds, as measured.
+_LOGISTIC_CELLS, _BOOSTING_CELLS = 2.5e8, 1e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,18 +441,14 @@ def reference_classifiers(
     )
     # Two classes need one score, others one each.
     n_scores = 1 if n_classes <= 2 else n_classes
-    products = n_features * n_scores * _LOGISTIC_ITERATIONS
-    seconds = _BOOSTING_SECONDS / (_BOOSTING_ITERATIONS * n_scores) - _TREE_SECONDS
     limits = {
-        RIDGE if numbers else LOGISTIC: (
-            make_pipeline(StandardScaler(), linear),
-            _LOGISTIC_PRODUCTS / products,
-        ),
-        BOOSTING: (boosting, seconds / (_CELL_SECONDS * n_features)),
+        RIDGE if numbers else LOGISTIC: (make_pipeline(StandardScaler(), linear), _LOGISTIC_CELLS),
+        BOOSTING: (boosting, _BOOSTING_CELLS),
     }
     why = f"would take too long with {n_features} features and {n_classes} classes"
     methods = []
-    for name, (model, max_rows) in limits.items():
+    for name, (model, cells) in limits.items():
+        max_rows = cells / (n_features * n_scores)
         estimator = SampledClassifier(model, int(np.clip(max_rows, 0, _MOST_ROWS)), seed)
         too_slow = max_rows < _FEWEST_ROWS
         methods.append(

@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -38,6 +37,7 @@ from nearfar.comparison.tasks import (
     is_count,
     stratified_order,
 )
+from nearfar.evidence.intervals import known_mean
 from nearfar.learners.base import Estimator
 from nearfar.measures.registry import measures_for
 from nearfar.numerics.missing import (
@@ -53,7 +53,7 @@ from nearfar.runtime.progress import Clock
 from nearfar.runtime.threads import single_threaded_libraries
 from nearfar.supervision import Copies, Pairs, Supervision, Triplets, keep_copies_together, kind_of
 from nearfar.supervision.supervision import are_numbers, warn_of_integers
-from nearfar.typing import Array, Floats, Ints, Vector
+from nearfar.typing import Array, Ints, Vector
 
 Progress = Callable[[int, int, str], None]
 
@@ -193,11 +193,12 @@ def compare(
     if checkpoint is not None and random_state is None:
         raise ValueError("A checkpoint needs an integer random_state.")
     seed = int(check_random_state(random_state).randint(1 << 31))
-    data = _read(X, y, cv, groups, split, numbers, features)
-    task = data.task(n_neighbors, random_state, seed)
+    task, labels, copies = _task(
+        X, y, cv, groups, split, numbers, features, n_neighbors, random_state, seed
+    )
     methods = _methods(task, learners, random_state, classifiers=classifiers)
     content = task.y if isinstance(task, LabelledRows) else vars(task.judgements)
-    about = [version("nearfar"), data.points, content, task.folds, n_neighbors, seed]
+    about = [version("nearfar"), task.X, content, task.folds, n_neighbors, seed]
     with ComparisonCheckpoint(checkpoint, [*about, task.groups, split, repr(features)]) as kept:
         study = _Study(task, methods, kept, seed, progress, clock)
         if budget is not None:
@@ -215,62 +216,14 @@ def compare(
         overlap=task.overlap,
         unseen=task.unseen,
         groups=shown,
-        labels=data.labels,
-        note=" ".join(filter(None, [task.note, data.note(len(task.folds))])),
-        n_copies=0 if data.labels is None else len(data.copies or ()),
+        labels=labels,
+        note=task.note,
+        n_copies=0 if labels is None else len(copies or ()),
         sample=study.sample,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """Rows and what is known of them, checked."""
-
-    points: Floats
-    known: Supervision
-    copies: Copies | None
-    labels: Array | None
-    cv: object
-    grouped: bool
-    split: str
-    features: Features | None
-
-    def task(
-        self, n_neighbors: int | Literal["auto"], random_state: int | None, seed: int
-    ) -> LabelledRows | JudgedRows:
-        known, made = self.known, self.features
-        where: Any = (self.cv, known.groups, random_state)
-        if self.labels is None:
-            joined = not self.grouped
-            return JudgedRows(self.points, known.given, *where, joined=joined, features=made)
-        own = known.given if known.kind == "numbers" else None
-        return LabelledRows(
-            self.points,
-            # Folds have as many small numbers as large ones.
-            known.codes if own is None else np.argsort(np.argsort(own)) * 2 // len(own),
-            *where,
-            n_neighbors=n_neighbors,
-            seed=seed,
-            unseen=self.split == "classes",
-            features=made,
-            numbers=own,
-        )
-
-    def note(self, n_folds: int) -> str:
-        """Say what was done about copies, and about too many folds."""
-        texts = [f"{self.copies}, unless groups are given."] if self.copies else []
-        if is_count(self.cv) and n_folds < self.cv:
-            texts.append(
-                f"There are {n_folds} folds instead of {self.cv}: no more can be held out."
-            )
-        if self.known.kind == "labels" and self.split == "rows":
-            smallest = int(np.bincount(self.known.codes).min())
-            if smallest < n_folds:
-                texts.append(f"The smallest class has {smallest} rows, fewer than the folds.")
-        return " ".join(texts)
-
-
-def _read(
+def _task(
     X: ArrayLike,
     y: Any,
     cv: object,
@@ -278,8 +231,11 @@ def _read(
     split: str,
     numbers: bool | None,
     features: Estimator,
-) -> _Data:
-    """Check the rows and what is known of them."""
+    n_neighbors: int | Literal["auto"],
+    random_state: int | None,
+    seed: int,
+) -> tuple[LabelledRows | JudgedRows, Array | None, Copies | None]:
+    """Check the rows and what is known of them; return the task, the labels, and the copies."""
     numbers = are_numbers(y) if numbers is None else numbers
     kind = kind_of(y, numbers=numbers)
     refuse_masked(X, "X")
@@ -292,17 +248,14 @@ def _read(
         if (rows := labelled_rows(y)) is not None:
             cv = cv if split == "classes" else folds_among(rows, cv, np.asarray(y), groups)
             X, y, groups = at_rows(rows, X, y, groups)
-    labels, made = None, None
+    made = None
     if features is not None:
         made = Features(X, features)
         X = made.fitted(np.arange(_num_samples(X)), y)(np.arange(_num_samples(X)))
     settings: Any = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2}
+    labelled = kind in ("labels", "numbers")
     with naming_remedies():
-        if kind in ("labels", "numbers"):
-            points, given = check_X_y(X, y, **settings)
-            labels = np.asarray(y)
-        else:
-            points, given = check_array(X, **settings), y
+        points, given = check_X_y(X, y, **settings) if labelled else (check_array(X, **settings), y)
     known = Supervision.of(given, len(points), groups=groups, numbers=kind == "numbers")
     if kind == "labels":
         warn_of_integers(y)
@@ -311,7 +264,29 @@ def _read(
     if is_count(cv):
         known, copies = keep_copies_together(points, known)
         known = known.in_classes(cv)
-    return _Data(points, known, copies, labels, cv, groups is not None, split, made)
+    where: Any = (cv, known.groups, random_state)
+    task: LabelledRows | JudgedRows
+    if labelled:
+        own = known.given if kind == "numbers" else None
+        # Folds have as many small numbers as large ones.
+        codes = known.codes if own is None else np.argsort(np.argsort(own)) * 2 // len(own)
+        settings = {"n_neighbors": n_neighbors, "seed": seed, "unseen": split == "classes"}
+        task = LabelledRows(points, codes, *where, features=made, numbers=own, **settings)
+    else:
+        joined = groups is None
+        task = JudgedRows(points, known.given, *where, joined=joined, features=made)
+    texts = [task.note] if task.note else []
+    n_folds = len(task.folds)
+    if copies:
+        texts.append(f"{copies}, unless groups are given.")
+    if is_count(cv) and n_folds < cv:
+        texts.append(f"There are {n_folds} folds instead of {cv}: no more can be held out.")
+    if kind == "labels" and split == "rows":
+        smallest = int(np.bincount(known.codes).min())
+        if smallest < n_folds:
+            texts.append(f"The smallest class has {smallest} rows, fewer than the folds.")
+    task.note = " ".join(texts)
+    return task, np.asarray(y) if labelled else None, copies
 
 
 def _methods(
@@ -372,9 +347,8 @@ class _Study:
         start = self.clock()
         for method in self.methods:
             if method.name not in self.notes:
-                self._show(0, method, 0)
                 # What fails here may do with more rows.
-                self._run(method, 0)
+                self._run(method, 0, 0)
         return self.clock() - start
 
     def results(self) -> list[MethodResult]:
@@ -387,8 +361,7 @@ class _Study:
                     continue
                 result = self.kept.get(method, fold, self.measures, len(test))
                 if result is None:
-                    self._show(done, method, fold)
-                    answer = self._run(method, fold)
+                    answer = self._run(method, fold, done)
                     if isinstance(answer, str):
                         self.notes[method.name] = answer
                         continue
@@ -398,17 +371,14 @@ class _Study:
                 done += 1
         return [self._summary(method, found[method.name]) for method in self.methods]
 
-    def _show(self, done: int, method: Method, fold: int) -> None:
-        if self.progress is None:
-            return
-        folds = self.task.folds
-        total = max(done + 1, (len(self.methods) - len(self.notes)) * len(folds))
-        unit = self.task.supervision if isinstance(self.task, JudgedRows) else "rows"
-        where = f"fold {fold + 1} of {len(folds)}, {len(folds[fold][0])} {unit}"
-        self.progress(done, total, f"{method.name}, {where}")
-
-    def _run(self, method: Method, fold: int) -> FoldResult | str:
+    def _run(self, method: Method, fold: int, done: int) -> FoldResult | str:
         """Fit and score a method; return why if it fails, as others must not be lost for it."""
+        if self.progress is not None:
+            folds = self.task.folds
+            total = max(done + 1, (len(self.methods) - len(self.notes)) * len(folds))
+            unit = self.task.supervision if isinstance(self.task, JudgedRows) else "rows"
+            where = f"fold {fold + 1} of {len(folds)}, {len(folds[fold][0])} {unit}"
+            self.progress(done, total, f"{method.name}, {where}")
         with ExitStack() as stack:
             # Values whose squares overflow are found by the search, which checks distances.
             stack.enter_context(np.errstate(over="ignore", invalid="ignore"))
@@ -424,26 +394,25 @@ class _Study:
                 distance, own = method.fit_with_votes(*training)
                 seconds = self.clock() - start
                 k = self.task.choose_neighbors(method, fold, own)
-                scores = self.task.score(distance, fold, raw=method.raw, n_neighbors=k)
+                losses = self.task.score(distance, fold, raw=method.raw, n_neighbors=k)
             except Exception as error:
                 reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
                 return f"failed: {reason}"
-        return FoldResult(scores, seconds, k)
+        return FoldResult(losses, seconds, k)
 
     def _summary(self, method: Method, results: list[FoldResult]) -> MethodResult:
         """Return the results of all folds as one."""
         if method.name in self.notes:
             return MethodResult(method, note=self.notes[method.name])
         tests = [test for _, test in self.task.folds]
-        scores = [result.scores for result in results]
-        names = list(scores[0].losses)
+        losses = {name: [r.losses[name] for r in results] for name in results[0].losses}
         return MethodResult(
             method,
+            {name: _mean_by_row(len(self.order), tests, each) for name, each in losses.items()},
             {
-                name: _mean_by_row(len(self.order), tests, [s.losses[name] for s in scores])
-                for name in names
+                name: np.array([known_mean(values) for values in each])
+                for name, each in losses.items()
             },
-            {name: np.array([s.loss(name) for s in scores]) for name in names},
             seconds=np.array([result.fit_seconds for result in results]),
             n_neighbors=np.array([r.n_neighbors for r in results if r.n_neighbors], dtype=np.intp),
         )

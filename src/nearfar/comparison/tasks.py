@@ -45,7 +45,7 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedKFold, check_c
 from sklearn.utils import _safe_indexing, check_array, check_random_state
 
 from nearfar.comparison.methods import FittedClassifier, Method
-from nearfar.evidence.intervals import OverlappingJudgements, known_mean
+from nearfar.evidence.intervals import OverlappingJudgements
 from nearfar.evidence.splits import group_splitter
 from nearfar.learners.base import Estimator
 from nearfar.learners.scaling import Scaler
@@ -233,21 +233,8 @@ _RANKED_DISTANCES = 1 << 21
 _RANKED_ROWS = 100
 
 
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """Losses of a distance on the test rows, or test judgements, of a fold.
-
-    Attributes
-    ----------
-    losses: shape (n_test,). Loss of each row by the name of the measure; nan for rows that
-        were not scored. Losses of judgements are in proportion to their weights.
-    """
-
-    losses: dict[str, Vector]
-
-    def loss(self, measure: str) -> float:
-        """Return the mean loss of the rows that were scored; nan if there are none."""
-        return known_mean(self.losses[measure])
+Losses = dict[str, Vector]
+"""Loss of each test row or judgement by the name of the measure; nan for those not scored."""
 
 
 def classified_rows(n_test: int, n_train: int, random_state: int | None = 0) -> Ints:
@@ -258,13 +245,13 @@ def classified_rows(n_test: int, n_train: int, random_state: int | None = 0) -> 
 
 def score_classifier(
     classifier: FittedClassifier, test: tuple[Floats, Ints], n_train: int, random_state: int | None
-) -> Scores:
+) -> Losses:
     """Return the errors of a classifier on the test rows that distances are scored on, too."""
     X, y = test
     losses = {measure.name: np.full(len(X), np.nan) for measure in measures_for("labels")}
     rows = classified_rows(len(X), n_train, random_state)
     losses[ERROR.name][rows] = classifier.predict(X[rows]) != y[rows]
-    return Scores(losses)
+    return losses
 
 
 def score_numbers(
@@ -276,7 +263,7 @@ def score_numbers(
     n_neighbors: int,
     random_state: int | None = 0,
     sample: bool = True,
-) -> Scores:
+) -> Losses:
     """Score the means of nearest training rows, or a regression, on the numbers of test rows.
 
     `unit` is the standard deviation of the numbers; the other parameters are those of
@@ -295,7 +282,7 @@ def score_numbers(
     losses = {measure.name: np.full(len(X), np.nan) for measure in measures_for("numbers")}
     for measure in measures_for("numbers"):
         losses[measure.name][rows] = measure.losses(Voters(nearest, y[rows], unit))
-    return Scores(losses)
+    return losses
 
 
 def score_distance(
@@ -306,7 +293,7 @@ def score_distance(
     n_neighbors: int,
     random_state: int | None = 0,
     sample: bool = True,
-) -> Scores:
+) -> Losses:
     """Score a distance on test rows.
 
     Parameters
@@ -351,7 +338,7 @@ def score_distance(
         mixed = relevant.any(axis=1) & ~relevant.all(axis=1)
         if mixed.any():
             score(rows[mixed], Rankings(table[mixed], relevant[mixed]), "rankings")
-    return Scores(losses)
+    return losses
 
 
 Fitted = Metric | Distance | FittedClassifier
@@ -422,7 +409,7 @@ class ComparisonTask(ABC):
         """Return what to learn from: rows, unscaled or standardised, and their supervision."""
 
     @abstractmethod
-    def score(self, distance: Fitted, fold: int, *, raw: bool, n_neighbors: int) -> Scores:
+    def score(self, distance: Fitted, fold: int, *, raw: bool, n_neighbors: int) -> Losses:
         """Score a distance, or a classifier of rows, on what was held out."""
 
     def choose_neighbors(self, method: Method, fold: int, own: int | None) -> int:
@@ -508,7 +495,7 @@ class LabelledRows(ComparisonTask):
                 break
         return min(best_number(votes, numbers=numbers), most_voters)
 
-    def score(self, distance: Fitted, fold: int, *, raw: bool, n_neighbors: int) -> Scores:
+    def score(self, distance: Fitted, fold: int, *, raw: bool, n_neighbors: int) -> Losses:
         """Classify and rank the test rows by training rows, or unseen classes by each other."""
         train, test = (
             (X, self.y[rows])
@@ -588,12 +575,12 @@ class JudgedRows(ComparisonTask):
         groups = None if self.groups is None else self.groups[rows]
         return Training(self._rows(fold, raw)[rows], judgements.restrict(rows), groups)
 
-    def score(self, distance: Fitted, fold: int, *, raw: bool, n_neighbors: int) -> Scores:
+    def score(self, distance: Fitted, fold: int, *, raw: bool, n_neighbors: int) -> Losses:
         """Score the test judgements."""
         test = self.judgements.take(self.folds[fold][1])
         held_out = HeldOutJudgements(distance, self._rows(fold, raw), test)
         measures = measures_for(self.supervision)
-        return Scores({measure.name: measure.losses(held_out) for measure in measures})
+        return {measure.name: measure.losses(held_out) for measure in measures}
 
     def _seen(self, fold: int) -> tuple[Triplets | Pairs, Ints]:
         """Training judgements, and rows that are in one of them, or in none at all."""

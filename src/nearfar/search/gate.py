@@ -310,7 +310,7 @@ def _losses(metric: Metric, rows: Table, n_neighbors: int) -> Vector:
     else:
         known, unit = (rows.X, rows.numbers), float(rows.numbers.std())
         found = score_numbers(metric, known, None, unit=unit, n_neighbors=n_neighbors)
-    return found.losses[measure.name]
+    return found[measure.name]
 
 
 def _learned(

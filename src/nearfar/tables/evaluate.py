@@ -17,7 +17,7 @@ import numpy as np
 from nearfar import measures as measured_by
 from nearfar.comparison.methods import baseline_metrics
 from nearfar.comparison.tasks import score_distance, score_numbers
-from nearfar.evidence.intervals import ratio_interval
+from nearfar.evidence.intervals import known_mean, ratio_interval
 from nearfar.evidence.verdict import COSINE, STANDARDISED, UNSCALED
 from nearfar.frames.metric_files import best_neighbors, load_metric, note_same_rows
 from nearfar.frames.reader import listed
@@ -170,7 +170,7 @@ def _by_labels(
         spread = (new - new.mean()) ** 2
         measured = {}
         for measure, unit in ((R2, spread / (spread.mean() or 1.0)), (MAE, np.ones(len(new)))):
-            losses = found.losses[measure.name]
+            losses = found[measure.name]
             low, high = sorted(
                 map(measure.value, ratio_interval(losses, unit, noise=measure.noise))
             )
@@ -187,7 +187,7 @@ def _by_labels(
     values = {}
     for measure in measures_for("labels"):
         name = f"{n_neighbors}-NN error" if measure is ERROR else measure.label
-        loss = scored.loss(measure.name)
+        loss = known_mean(scored[measure.name])
         values[name] = MeasuredValue(measure.value(loss), measure.percent)
     queries = {} if train is None else {"X_query": rows.X, "y_query": new}
     first = measured_by.precision_at_k(metric, X, y, k=1, **queries)

@@ -323,7 +323,7 @@ class Study:
             return np.asarray(self.predicted(metric) != y[test], dtype=np.float64)
         gallery, queries = (self.X[train], y[train]), (self.X[test], y[test])
         settings: Any = {"unit": float(y.std()), "n_neighbors": self.n_neighbors, "sample": False}
-        return score_numbers(metric, gallery, queries, **settings).losses[R2.name]
+        return score_numbers(metric, gallery, queries, **settings)[R2.name]
 
     @cached_property
     def predicted_classes(self) -> dict[str, Array]:
