@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matplotlib import pyplot
-from scipy.stats import norm
 
 from nearfar import MetricBoost, Pairs, RandomPairs, measures, plots
 from wines import BROKEN, GATED, NAMES, PLAIN, X, Y, kernel_metric
@@ -50,22 +49,6 @@ class TestCurves:
             np.testing.assert_array_equal(line.get_ydata(), curve.true_positive_rate)
             assert f"AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %" in text
         assert ax.get_xlabel() == "false positive rate"
-
-    def test_det(self):
-        metrics = {"plain": PLAIN, "gate": GATED}
-        pairs = RandomPairs(300)(X, Y, np.random.RandomState(0))
-        ax = plots.det(metrics, X, pairs)
-        for line, metric, text in zip(ax.lines, metrics.values(), legend_of(ax), strict=True):
-            curve = measures.verification_curve(metric, X, pairs)
-            missed = 1 - curve.true_positive_rate
-            drawn = (curve.false_positive_rate > 0) & (missed > 0) & (missed < 1)
-            drawn &= curve.false_positive_rate < 1
-            np.testing.assert_allclose(norm.cdf(line.get_xdata()), curve.false_positive_rate[drawn])
-            np.testing.assert_allclose(norm.cdf(line.get_ydata()), missed[drawn])
-            assert f"EER {100 * measures.verification(metric, X, pairs).eer:.1f} %" in text
-        assert [label.get_text() for label in ax.get_xticklabels()][:2] == ["0.1", "1"]
-        with pytest.raises(ValueError, match="DET curve needs Pairs"):
-            plots.det(metrics, X, Y)
 
     def test_refusals(self):
         pairs = Pairs([[0, 1], [0, 100]], [True, False])

@@ -1,4 +1,4 @@
-"""Neighbours as images and as text, against `kneighbors`."""
+"""Neighbours as images, against `kneighbors`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from nearfar import Metric, plots
 from nearfar.neighbors import kneighbors
-from wines import BROKEN, GATED, NAMES, PLAIN, X, Y, kernel_metric
+from wines import BROKEN, GATED, PLAIN, X, Y, kernel_metric
 
 
 class TestPictures:
@@ -49,36 +49,13 @@ class TestPictures:
         axes = plots.neighbor_pictures(plain, images, 0, image_shape=(2, 2, 3), n_neighbors=1)
         assert axes[0, 0].images[0].get_array().shape == (2, 2, 3)
 
-    def test_a_query_does_not_find_itself_among_duplicates(self):
-        rows = np.zeros((6, 1))
-        text = plots.neighbor_lines(
-            {"plain": Metric.identity(1)}, rows, [5], list("abcdef"), n_neighbors=5
-        )
-        assert sorted(line[-1] for line in text.splitlines()[2:]) == list("abcde")
-
-    def test_lines(self):
-        texts = [f"wine\n {number}, of a good year and a fine taste" for number in range(178)]
-        metrics = {"plain": PLAIN, "gate": GATED}
-        text = plots.neighbor_lines(metrics, X, [3, 80], texts, n_neighbors=2, y=NAMES, width=40)
-        lines = text.splitlines()
-        assert len(lines) == 2 * (1 + 2 * 3) + 1
-        assert max(map(len, lines)) == 40
-        assert lines[0].startswith("wine 3, of a")
-        assert lines[0].endswith("… [barolo]")
-        assert [lines[1], lines[4]] == ["  plain", "  gate"]
-        distances, found = kneighbors(PLAIN, X, n_neighbors=2)
-        assert f"{distances[3, 0]:#.4g}  wine {found[3, 0]}," in lines[2]
-        wrong = plots.neighbor_lines({"plain": PLAIN}, X, [3], texts, y=np.arange(178))
-        assert all(line.startswith("    x  ") for line in wrong.splitlines()[2:])
-        assert "[" not in plots.neighbor_lines(metrics, X, [3], texts)
-
     def test_refusals(self):
-        one, texts = {"plain": PLAIN}, ["wine"] * 178
+        one = {"plain": PLAIN}
         for change, message in [
             ({"queries": [178]}, "from 0 to 177"),
             ({"queries": [0.5]}, "integers"),
             ({"queries": []}, "no queries"),
-            ({"n_neighbors": 178}, "less than the 178 rows"),
+            ({"n_neighbors": 178}, "n_neighbors"),
             ({"n_neighbors": 0}, "n_neighbors"),
             ({"y": Y[1:]}, "one label each"),
             ({"metrics": {}}, "by name"),
@@ -87,12 +64,6 @@ class TestPictures:
             given = {"metrics": one, "X": X, "queries": [1]} | change
             with pytest.raises(ValueError, match=message):
                 plots.neighbor_pictures(**given, image_shape=(1, 13))
-            with pytest.raises(ValueError, match=message):
-                plots.neighbor_lines(**given, texts=texts)
         for shape in [(2, 6), (13,), (1, 13, 1)]:
             with pytest.raises(ValueError, match="image_shape"):
                 plots.neighbor_pictures(one, X, [1], image_shape=shape)
-        with pytest.raises(ValueError, match="one text each"):
-            plots.neighbor_lines(one, X, [1], texts[1:])
-        with pytest.raises(ValueError, match="width"):
-            plots.neighbor_lines(one, X, [1], texts, width=3)

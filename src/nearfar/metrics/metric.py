@@ -626,7 +626,7 @@ class DistanceFunction:
             for x in (u, v)
         )
         if numbers and type(metric) is Metric and metric.is_linear:
-            points = np.array([u, v], dtype=np.float64)
+            points: Floats = np.array([u, v], dtype=np.float64)
             if metric.unit_rows:
                 points = unit_length(points)
             mapped = metric.L @ (points[0] - points[1])

@@ -310,7 +310,7 @@ def _checked(kind: Any, value: Any) -> Any:
     arguments = get_args(kind)
     if type(None) in arguments:
         return None if value is None else _checked(arguments[0], value)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
         names = [f.name for f in fields(kind) if f.default is MISSING or f.name in value]
         return kind(**{name: _checked(hints[name], value[name]) for name in names})

@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nearfar.runtime.messages import collecting_notes, options_of_command_line, printable
-from nearfar.runtime.progress import Bars, Lines, progress_display
+from nearfar.runtime.progress import Display, progress_display
 
 # What JSON leaves as it is, and terminals may obey.
 _NOT_ESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -198,7 +198,7 @@ def _finite(value: Any) -> Any:
 
 
 @contextmanager
-def bars() -> Iterator[Bars | Lines]:
+def bars() -> Iterator[Display]:
     """Show progress of everything in this block, fits included."""
     with progress_display(err()) as shown:
         yield shown

@@ -5,13 +5,12 @@ matplotlib (``pip install "nearfar[plots]"``), which is imported only when axes 
 lines use the colours of matplotlib's settings, so that dark styles work. Classes and metrics differ
 in marker as well as in colour.
 
-`neighbor_lines` and `eigenvalues` return text and numbers, and do not need matplotlib.
+`eigenvalues` returns numbers, and does not need matplotlib.
 """
 
 from nearfar.plots.curves import (
     accuracy_by_rank,
     curves,
-    det,
     eigenvalues,
     iterations,
     neighbor_curve,
@@ -19,7 +18,7 @@ from nearfar.plots.curves import (
     spectra,
 )
 from nearfar.plots.features import column_curve, importances
-from nearfar.plots.neighbors import neighbor_lines, neighbor_pictures
+from nearfar.plots.neighbors import neighbor_pictures
 from nearfar.plots.scatters import before_and_after, projections
 
 __all__ = [
@@ -27,12 +26,10 @@ __all__ = [
     "before_and_after",
     "column_curve",
     "curves",
-    "det",
     "eigenvalues",
     "importances",
     "iterations",
     "neighbor_curve",
-    "neighbor_lines",
     "neighbor_pictures",
     "projections",
     "roc",

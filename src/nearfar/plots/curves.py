@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from nearfar.learners.base import MetricLearner
 from nearfar.learners.scaling import Scaler
 from nearfar.measures import knn_error, neighbor_accuracy_curve, verification, verification_curve
-from nearfar.measures.verification import RocCurve, Verification
 from nearfar.metrics.metric import Metric
 from nearfar.plots.canvas import (
     METHOD_PALETTE,
@@ -38,9 +36,6 @@ from nearfar.supervision import Pairs, kind_of, unwrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_DET_TICKS = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8)
-# Beyond these rates, curves of usual numbers of pairs are steps of single pairs.
-_DET_LIMITS = (0.0005, 0.9)
 # Axes with equal scales, and room for their labels.
 _SQUARE = (4.5, 4.3)
 # Distance of markers; one for each pair would hide the curve.
@@ -77,7 +72,7 @@ def neighbor_curve(
 ) -> Axes:
     """Draw how often the k-th nearest row has the query's class, for several metrics.
 
-    The values are those of `evaluate.neighbor_accuracy_curve`.
+    The values are those of `measures.neighbor_accuracy_curve`.
 
     Parameters
     ----------
@@ -122,7 +117,7 @@ def roc(
     """Draw the ROC curves of several metrics for telling similar from dissimilar pairs.
 
     The legend has the area under each curve (AUC) and the equal error rate (EER), as computed by
-    `evaluate.verification`.
+    `measures.verification`.
 
     Parameters
     ----------
@@ -144,9 +139,14 @@ def roc(
     >>> ax.get_legend().get_texts()[0].get_text()
     'plain: AUC 1.000, EER 0.0 %'
     """
-    verified = _verified("ROC", metrics, X, pairs)
+    check_metrics(metrics)
+    check_finite(X)
+    pairs = unwrapped(pairs)
+    if kind_of(pairs) != "pairs":
+        raise ValueError(f"A ROC curve needs Pairs; got {type(pairs).__name__}.")
     ax = one_axes(ax, _SQUARE)
-    for number, (name, curve, result) in enumerate(verified):
+    for number, (name, metric) in enumerate(metrics.items()):
+        curve, result = verification_curve(metric, X, pairs), verification(metric, X, pairs)
         label = f"{as_text(name)}: AUC {result.auc:.3f}, EER {100 * result.eer:.1f} %"
         rates = curve.false_positive_rate, curve.true_positive_rate
         ax.plot(*rates, label=label, markevery=_MARK_EVERY, **line_style(number))
@@ -154,67 +154,6 @@ def roc(
     ax.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
     ax.legend(loc="lower right", fontsize="small")
     return ax
-
-
-def det(
-    metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs, *, ax: Axes | None = None
-) -> Axes:
-    """Draw how false matches are traded for false non-matches (detection error trade-off).
-
-    Both axes are on the scale of normal quantiles, on which normal distances give straight lines.
-    Rates of 0 are left out. The legend has the equal error rate (EER).
-
-    Parameters
-    ----------
-    metrics : mapping of str to Metric
-    X : array-like of shape (n_samples, n_features)
-    pairs : Pairs
-        Similar and dissimilar pairs of rows.
-    ax : Axes, optional
-
-    Returns
-    -------
-    Axes
-
-    Examples
-    --------
-    >>> from nearfar import Metric, Pairs, plots
-    >>> pairs = Pairs([[0, 1], [2, 3], [0, 2], [1, 3]], [True, True, False, False])
-    >>> ax = plots.det({"plain": Metric.identity(1)}, [[0.0], [2.0], [1.0], [9.0]], pairs)
-    >>> ax.get_legend().get_texts()[0].get_text()
-    'plain: EER 50.0 %'
-    """
-    verified = _verified("DET", metrics, X, pairs)
-    ax = one_axes(ax, _SQUARE)
-    for number, (name, curve, result) in enumerate(verified):
-        rates = np.array([curve.false_positive_rate, 1 - curve.true_positive_rate])
-        inside = ((rates > 0) & (rates < 1)).all(axis=0)
-        x, y = ndtri(rates[:, inside])
-        label = f"{as_text(name)}: EER {100 * result.eer:.1f} %"
-        ax.plot(x, y, label=label, markevery=_MARK_EVERY, **line_style(number))
-    places = ndtri(_DET_TICKS)
-    names = [f"{100 * rate:g}" for rate in _DET_TICKS]
-    ax.set_xticks(places, names)
-    ax.set_yticks(places, names)
-    ax.set(xlabel="false match rate, %", ylabel="false non-match rate, %", aspect="equal")
-    ax.set(xlim=ndtri(_DET_LIMITS), ylim=ndtri(_DET_LIMITS))
-    ax.legend(loc="upper right", fontsize="small")
-    return ax
-
-
-def _verified(
-    kind: str, metrics: Mapping[str, Metric], X: ArrayLike, pairs: Pairs
-) -> list[tuple[str, RocCurve, Verification]]:
-    """Return the name, the curve and the measures of each metric."""
-    check_metrics(metrics)
-    check_finite(X)
-    pairs = unwrapped(pairs)
-    if kind_of(pairs) != "pairs":
-        raise ValueError(f"A {kind} curve needs Pairs; got {type(pairs).__name__}.")
-    return [
-        (name, verification_curve(metric, X, pairs), verification(metric, X, pairs))
-        for name, metric in metrics.items()
-    ]
 
 
 # Axes whose values differ by this factor or more are logarithmic.

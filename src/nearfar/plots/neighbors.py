@@ -1,11 +1,11 @@
-"""The nearest rows of queries under several metrics, as images or as lines of text."""
+"""The nearest rows of queries under several metrics, as images."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.points import check_rows
@@ -20,8 +20,6 @@ from nearfar.plots.canvas import (
     check_metrics,
     grid,
 )
-from nearfar.runtime.parameters import check_parameters, integer
-from nearfar.typing import Floats, Ints
 
 _COLOR_CHANNELS = (3, 4)
 
@@ -80,13 +78,22 @@ def neighbor_pictures(
             f"{points.shape[1]}; got {shape}."
         )
     classes = Classes.of(y, len(points))
-    results = _search(metrics, X, queries, n_neighbors)
+    check_metrics(metrics)
+    (rows,) = check_rows(np.reshape(queries, (-1, 1)), 1, len(points))
+    if len(rows) == 0:
+        raise ValueError("There are no queries.")
+    nearest = {
+        name: kneighbors(metric, X, rows=rows, n_neighbors=n_neighbors)[1]
+        for name, metric in metrics.items()
+    }
     low, high = float(points.min()), float(points.max())
     images = ((points - low) / ((high - low) or 1.0)).reshape(-1, *shape)
-    drawn = grid(axes, len(results), 1 + n_neighbors, cell=(1.1, 1.3))
-    for row, (metric, query, nearest, _) in zip(drawn, results, strict=True):
+    drawn = grid(axes, len(rows) * len(metrics), 1 + n_neighbors, cell=(1.1, 1.3))
+    pairs = [(place, name) for place in range(len(rows)) for name in metrics]
+    for row, (place, metric) in zip(drawn, pairs, strict=True):
+        query = rows[place]
         row[0].set_ylabel(metric)
-        for ax, number in zip(row, (query, *nearest), strict=True):
+        for ax, number in zip(row, (query, *nearest[metric][place]), strict=True):
             other = classes is not None and not classes.together(query, number)
             name = f"row {number}" if classes is None else classes.name_of(number)
             title = f"query: {name}" if number == query else f"× {name}" if other else name
@@ -98,90 +105,3 @@ def neighbor_pictures(
                 for spine in ax.spines.values():
                     spine.set(color=color, linewidth=2.5, visible=True, linestyle=line)
     return drawn
-
-
-def neighbor_lines(
-    metrics: Mapping[str, Metric],
-    X: ArrayLike,
-    queries: ArrayLike,
-    texts: Sequence[str],
-    *,
-    n_neighbors: int = 5,
-    y: ArrayLike | None = None,
-    width: int = 100,
-) -> str:
-    """Return queries and their nearest rows under several metrics, as lines of text.
-
-    Each neighbour is shown with its distance and its text, cut to the width. With labels, each
-    line ends with the label in brackets, and neighbours of another class start with a cross.
-
-    Parameters
-    ----------
-    metrics, X, queries, n_neighbors, y
-        As in `neighbor_pictures`.
-    texts : sequence of str
-        A text for each row of X.
-    width : int, default=100
-        Width of a line, in characters.
-
-    Examples
-    --------
-    >>> from nearfar import Metric, plots
-    >>> X, texts = [[0.0], [1.0], [3.0]], ["a cat", "a lion", "a dog"]
-    >>> plain = {"plain": Metric.identity(1)}
-    >>> print(plots.neighbor_lines(plain, X, [0], texts, n_neighbors=2, y=["cat", "cat", "dog"]))
-    a cat [cat]
-      plain
-           1.000  a lion [cat]
-        x  3.000  a dog [dog]
-    """
-    points = check_finite(X)
-    check_parameters({"width": integer(at_least=20)}, {"width": width})
-    if len(texts) != len(points):
-        raise ValueError(f"{len(points)} rows of X need one text each; got {len(texts)}.")
-    classes = Classes.of(y, len(points))
-    lines: list[str] = []
-
-    def line(head: str, number: int) -> str:
-        """Return head, text and label, with the text cut to fit."""
-        tail = "" if classes is None else f" [{classes.name_of(number)}]"
-        text = " ".join(str(texts[number]).split())
-        room = max(1, width - len(head) - len(tail))
-        return head + (text if len(text) <= room else text[: room - 1] + "…") + tail
-
-    results = _search(metrics, X, queries, n_neighbors)
-    for place, (metric, query, nearest, distances) in enumerate(results):
-        if place % len(metrics) == 0:
-            lines += [""] * bool(lines) + [line("", query)]
-        lines.append(f"  {metric}")
-        figures = [f"{distance:#.4g}" for distance in distances]
-        widest = max(map(len, figures))
-        for figure, number in zip(figures, nearest, strict=True):
-            other = classes is not None and not classes.together(query, number)
-            lines.append(line(f"    {'x' if other else ' '}  {figure:>{widest}}  ", number))
-    return "\n".join(lines)
-
-
-def _search(
-    metrics: Mapping[str, Metric], X: ArrayLike, queries: ArrayLike, n_neighbors: int
-) -> list[tuple[str, int, Ints, NDArray[np.float64]]]:
-    """Return metric, query, nearest rows and their distances, query by query."""
-    check_metrics(metrics)
-    points: Floats = np.asarray(X)
-    (rows,) = check_rows(np.reshape(queries, (-1, 1)), 1, len(points))
-    if len(rows) == 0:
-        raise ValueError("There are no queries.")
-    check_parameters({"n_neighbors": integer(at_least=1)}, {"n_neighbors": n_neighbors})
-    if n_neighbors >= len(points):
-        raise ValueError(
-            f"n_neighbors must be less than the {len(points)} rows of X; got {n_neighbors}."
-        )
-    nearest = {
-        name: kneighbors(metric, X, rows=rows, n_neighbors=n_neighbors)
-        for name, metric in metrics.items()
-    }
-    return [
-        (name, query, indices[place], distances[place])
-        for place, query in enumerate(rows.tolist())
-        for name, (distances, indices) in nearest.items()
-    ]

@@ -205,7 +205,8 @@ current_levels: ContextVar[list[Level] | None] = ContextVar("levels", default=No
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
 except ImportError:
 
     class CallbackSupportMixin:  # type: ignore[no-redef]

@@ -18,7 +18,7 @@ import multiprocessing
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
@@ -74,7 +74,7 @@ class Threads:
 
 def _on_threads(
     function: Callable[..., T], tasks: Iterable[tuple[object, ...]], width: int
-) -> Iterator[T]:
+) -> Generator[T, None, None]:
     """Yield results in order; tasks are made when a thread is about to be free."""
 
     def alone(*task: object) -> T:
@@ -194,7 +194,7 @@ class ThreadExecutor:
 
     def map(
         self, function: Callable[..., T], tasks: Iterable[tuple[object, ...]], *, memory: int = 0
-    ) -> Iterator[T]:
+    ) -> Generator[T, None, None]:
         """Yield results in order; fewer threads work if tasks need much memory."""
         width = min(Threads().n_threads, max(1, _MEMORY // max(1, memory)))
         return _on_threads(function, tasks, width)
@@ -287,6 +287,3 @@ def executor(client: Any) -> Iterator[Executor]:
         yield client
     finally:
         _current.reset(token)
-
-
-T = TypeVar("T")
