@@ -60,10 +60,6 @@ class TestBundled:
             assert len(load(name, folder=tmp_path).X) > 4
         assert available(tmp_path) == BUNDLED
 
-    def test_need_no_folder_even_if_the_variable_is_wrong(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("NEARFAR_DATA", str(tmp_path / "nowhere"))
-        assert load("iris").X.shape == (150, 4)
-
 
 class TestFiles:
     def test_every_field(self, tmp_path):
@@ -117,10 +113,6 @@ class TestFiles:
         assert load("mine").X[0, 0] == 1
         assert load("mine", folder=near).X[0, 0] == 0
 
-    def test_a_file_wins_over_openml(self, tmp_path):
-        write(tmp_path, "vehicle", X=X4, y=Y4)
-        assert load("vehicle", folder=tmp_path).X.shape == (4, 2)
-
     def test_a_file_of_several_problems(self, tmp_path):
         words = np.arange(2 * 4 * 3, dtype=np.uint16).reshape(2, 4, 3)
         train = np.array([[1, 1, 0, 0], [0, 1, 1, 0]], dtype=bool)
@@ -166,10 +158,10 @@ class TestBrokenFiles:
             ({"X": X4, "y": Y4, "target_names": np.array(["a"])}, "y has label 1, but"),
             ({"X": X4, "target_names": np.array([1, 2])}, "target_names must be a list of strings"),
             ({"X": X4, "feature_names": np.array(["a"])}, "1 feature_names for 2 columns"),
-            ({"X": X4, "triplets": np.zeros((2, 2), int)}, r"triplets must be \(m, 3\) integers"),
-            ({"X": X4, "triplets": np.zeros((2, 3))}, r"triplets must be \(m, 3\) integers"),
+            ({"X": X4, "triplets": np.zeros((2, 2), int)}, "triplets need row numbers"),
+            ({"X": X4, "triplets": np.zeros((2, 3))}, "triplets need integer"),
             ({"X": X4, "triplets": np.array([[0, 1, 4]])}, r"rows outside 0\.\.3"),
-            ({"X": X4, "triplets": np.array([[0, -1, 2]])}, r"rows outside 0\.\.3"),
+            ({"X": X4, "triplets": np.array([[0, -1, 2]])}, "0 or more"),
             ({"X": X4.astype(object)}, "plain .* arrays"),
             ({"X": X4, "names": np.array([{}])}, "plain .* arrays"),
         ],

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from sklearn.datasets import load_wine
 
-from nearfar import Columns, GatedMetric, Metric, learn, read_table
+from nearfar import Columns, Metric, learn, read_table
 from nearfar.command import app
 from nearfar.metrics.training_facts import Threshold, save_threshold
 
@@ -74,16 +74,6 @@ def test_the_code_of_the_card_runs(file, table, tmp_path, monkeypatch):
     assert len(code.strip().splitlines()) == 7
 
 
-def test_the_folder_has_the_same_file(file, tmp_path):
-    folder = tmp_path / "wine metric"
-    Metric.load(file).to_hub(folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "metric.safetensors"]
-    assert (folder / "metric.safetensors").read_bytes() == file.read_bytes()
-    assert "\n# wine metric\n" in (folder / "README.md").read_text()
-    Metric.identity(2).to_hub(folder)
-    assert Metric.load(folder / "metric.safetensors").n_features == 2
-
-
 def test_what_is_not_known_is_not_stated(tmp_path):
     front, found = sections(Metric.identity(3).card())
     assert front == {"library_name": "nearfar", "tags": ["metric-learning", "nearest-neighbors"]}
@@ -103,13 +93,6 @@ def test_a_threshold(tmp_path):
     save_threshold(path, Threshold(1.5, "eer", "0123"))
     card = Metric.load(path).card()
     assert sections(card)[1]["Figures"] == "- Threshold for pairs: 1.5, chosen for eer\n"
-
-
-def test_a_gated_metric_has_no_coordinates():
-    parts = [Metric.identity(2), Metric([[1.0, 0.0]])]
-    use = sections(GatedMetric(parts, np.eye(2), np.zeros(2)).card())[1]["Use"]
-    assert "transform" not in use
-    assert "distances" in use
 
 
 def test_names_cannot_change_the_card():

@@ -56,18 +56,6 @@ class TestScikitLearn:
         np.testing.assert_array_equal(loaded.transform(X), learner.transform(X))
         np.testing.assert_array_equal(loaded.fit(X, y).transform(X), learner.transform(X))
 
-    @pytest.mark.parametrize(
-        ("loss", "text"),
-        [
-            (Exponential(), "Exponential()"),
-            (SquaredHinge(0.5), "SquaredHinge(margin=0.5)"),
-            (SmoothHinge(width=0.5), "SmoothHinge(margin=1.0, width=0.5)"),
-        ],
-    )
-    def test_repr(self, loss, text):
-        assert repr(loss) == text
-        assert text in repr(BoostMetric(loss=loss))
-
     @pytest.mark.parametrize("loss", ["hinge", Logistic, SoftMargin(np.ones(1), 1.0, 1.0), None])
     def test_what_is_no_loss_is_refused(self, loss):
         X, y, _ = half_of("iris")

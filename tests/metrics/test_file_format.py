@@ -17,11 +17,9 @@ from safetensors.numpy import load_file, save_file
 from nearfar import GatedMetric, Metric
 from nearfar.columns import Columns
 from nearfar.columns.guess import Boolean, Category, Date, Number, Vector
-from nearfar.metrics import file_format
 from nearfar.metrics.feature_maps import KernelMap
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.metric import Votes
-from nearfar.runtime import atomic_write
 
 OLD_FILES = Path(__file__).parent / "files"
 
@@ -191,17 +189,6 @@ def test_broken_files_are_refused_by_name(kind, tmp_path):
         Metric.load(path)
 
 
-def test_saving_keeps_permissions_and_links(metric, tmp_path):
-    real, link = tmp_path / "real.safetensors", tmp_path / "link.safetensors"
-    metric.save(real)
-    real.chmod(0o600)
-    link.symlink_to(real)
-    Metric(np.eye(2)).save(link)
-    assert link.is_symlink()
-    assert real.stat().st_mode & 0o777 == 0o600
-    assert Metric.load(real).n_features == 2
-
-
 @pytest.mark.parametrize(
     "votes",
     [
@@ -253,21 +240,6 @@ def test_unreadable_files_are_os_errors(tmp_path):
         Metric.load(tmp_path)
 
 
-def test_a_failed_save_leaves_the_old_file(metric, tmp_path, monkeypatch):
-    path = tmp_path / "metric.safetensors"
-    metric.save(path)
-    before = path.read_bytes()
-
-    def no_space(handle):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(atomic_write.os, "fsync", no_space)
-    with pytest.raises(OSError, match="no space"):
-        Metric(np.eye(2)).save(path)
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["metric.safetensors"]
-
-
 _KILLED_AT_EACH_STEP = """
 import os, signal, sys
 from pathlib import Path
@@ -311,14 +283,6 @@ def test_a_huge_file_is_refused_unread(tmp_path):
         file.truncate(8 + len(header) + 8 * rows * rows)
     with pytest.raises(ValueError, match="more than the limit of 4294967296"):
         Metric.load(path)
-
-
-@pytest.mark.posix
-def test_only_files_are_replaced(metric, tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="not a regular file"):
-        metric.save(tmp_path / "pipe")
-    assert not (tmp_path / "pipe").is_file()
 
 
 COLUMNS = Columns.of(
@@ -383,18 +347,3 @@ def test_maps_whose_distances_overflow_are_refused(tmp_path, name):
     save_file(load_file(path) | {name: np.full((2, 2), 1e151)}, path, metadata=metadata)
     with pytest.raises(ValueError, match=f"its array '{name}' has numbers up to 1e.151"):
         Metric.load(path)
-
-
-def test_versions_are_ordered_as_numbers(tmp_path, monkeypatch):
-    """As text, "10" is less than "5": a field of version 10 would cost those of version 5."""
-    names, rows, columns = file_format._FIELDS
-    monkeypatch.setattr(file_format, "_FIELDS", (names, rows._replace(version=10), columns))
-    monkeypatch.setattr(file_format, "_VERSIONS", (*file_format._VERSIONS, 10))
-    path = tmp_path / "metric.safetensors"
-    metric = Metric.load(OLD_FILES / "version-5.safetensors")
-    Metric(metric.L, columns=metric.columns, unit_rows=True).save(path)
-    with safe_open(path, framework="numpy") as file:
-        assert file.metadata()["version"] == "10"
-    loaded = Metric.load(path)
-    assert loaded.unit_rows
-    assert loaded.columns == metric.columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 
@@ -79,20 +78,6 @@ def test_directions_are_principal_axes_of_mapped_points(metric):
     spread = np.linalg.eigvalsh(np.cov(metric.transform(X).T))[::-1]
     np.testing.assert_allclose([d.share for d in found], spread / spread.sum())
     assert all(np.abs(d.loadings).argmax() == 0 and d.loadings[0] > 0 for d in found)
-
-
-def test_directions_of_no_length_are_left_out():
-    assert len(leading_directions(Metric([[1.0, 0.0], [1.0, 0.0]]))) == 1
-
-
-def test_float32_and_frames():
-    frame = pd.DataFrame({"a": [0.0, 1, 0, 1], "b": [0.0, 0, 1, 1]}, dtype=np.float32)
-    metric = Metric(np.eye(2), ["a", "b"])
-    np.testing.assert_allclose(feature_importances(metric, frame), [0.5, 0.5])
-    metric = Metric(np.diag([1.0, 3.0]), ["a", "b"])
-    np.testing.assert_allclose(feature_importances(metric, frame[["b", "a"]]), [0.1, 0.9])
-    with pytest.raises(ValueError, match="lacks a"):
-        feature_importances(metric, frame[["b"]])
 
 
 @pytest.mark.parametrize("function", [feature_importances, leading_directions])

@@ -49,22 +49,6 @@ def test_the_number_of_threads_changes_nothing(rng):
         np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize(
-    ("shape", "columns", "n_blocks"),
-    [
-        ((1000, 100), (100,), 1),  # 2e7 operations
-        ((20_000, 100), (100,), 1),  # 4e8
-        ((100_000, 100), (100,), 4),  # 2e9
-        ((100_000, 100), (), 1),  # 2e7, but as slow as with 16 columns: 3.2e8
-        ((1_000_000, 100), (), 6),
-        ((3, 0), (5,), 1),
-    ],
-)
-def test_large_products_are_divided(shape, columns, n_blocks):
-    A = np.broadcast_to(np.float32(0), shape)
-    assert -(-shape[0] // linear_algebra._rows_of_a_block(A, columns)) == n_blocks
-
-
 @pytest.mark.usefixtures("two_blas_threads", "block")
 def test_blas_has_one_thread(rng):
     seen = []

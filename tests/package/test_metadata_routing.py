@@ -8,8 +8,7 @@ import sklearn
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.model_selection import GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.metadata_routing import get_routing_for_object
@@ -139,38 +138,11 @@ def test_cross_validation(estimator, monkeypatch):
         assert score == fitted.score(X[test], Y[test], sample_weight=WEIGHT[test])
 
 
-@each
-@weights_score
-def test_grid_search(estimator, monkeypatch):
-    got = given_to(estimator, monkeypatch)
-    name = type(estimator).__name__.lower()
-    learner = "learner__" if isinstance(estimator, MetricNeighborsClassifier) else ""
-    pipeline = scaled(requesting(estimator))
-    search = GridSearchCV(
-        pipeline,
-        {f"{name}__{learner}n_components": [2, 3]},
-        cv=GroupKFold(2),
-        error_score="raise",
-    )
-    search.fit(X, Y, **META)
-    assert [len(groups) for groups, _ in got] == [len(weight) for _, weight in got]
-    np.testing.assert_array_equal(got[-1][0], GROUPS)
-    np.testing.assert_array_equal(got[-1][1], WEIGHT)
-    assert search.score(X, Y, sample_weight=WEIGHT) > 0.8
-
-
 def test_learners_inside_pipelines_of_a_classifier():
     learner = scaled(requesting(RCA()))
     inner = MetricNeighborsClassifier(learner).fit(X, Y, **META)
     alone = RCA().fit(StandardScaler().fit_transform(X), Y, sample_weight=WEIGHT)
     np.testing.assert_array_equal(inner.metric_.matrix, alone.metric_.matrix)
-
-
-def test_learners_before_a_classifier():
-    learner = RCA().set_fit_request(sample_weight=True)
-    pipeline = make_pipeline(learner, KNeighborsClassifier(3)).fit(X, Y, sample_weight=WEIGHT)
-    alone = RCA().fit(X, Y, sample_weight=WEIGHT)
-    np.testing.assert_array_equal(pipeline[0].metric_.matrix, alone.metric_.matrix)
 
 
 def test_numbers():

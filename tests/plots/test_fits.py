@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from nearfar import (
     NCA,
     BoostMetric,
-    DRMetric,
     MaxMarginMetric,
     Metric,
     MetricBoost,
@@ -18,7 +16,7 @@ from nearfar import (
     plots,
 )
 from nearfar.runtime.history import History, Iteration
-from wines import BROKEN, GATED, NAMES, X, Y, kernel_metric
+from wines import BROKEN, GATED, X, Y, kernel_metric
 
 PARTS = X[::2], Y[::2], X[1::2], Y[1::2]
 
@@ -99,27 +97,6 @@ class TestAccuracyByRank:
         assert ax.get_xscale() == "log"
         final = 1 - measures.knn_error(learner.metric_, *PARTS)
         assert ax.lines[0].get_ydata()[-1] == final
-
-    def test_another_baseline(self):
-        learner = BoostMetric(scale="standard", max_iter=3).fit(*PARTS[:2])
-        unscaled = {"Euclidean (unscaled)": Metric.identity(13)}
-        ax = plots.accuracy_by_rank(learner, *PARTS, baseline=unscaled)
-        level = ax.lines[1].get_ydata()[0]
-        assert level == 1 - measures.knn_error(Metric.identity(13), *PARTS)
-        assert legend_of(ax) == ["BoostMetric", "Euclidean (unscaled)"]
-
-    def test_one_point_is_the_final_metric(self):
-        learner = DRMetric(scale="standard", prior=None).fit(*PARTS[:2])
-        ax = plots.accuracy_by_rank(learner, *PARTS, max_points=1)
-        final = 1 - measures.knn_error(learner.metric_, *PARTS)
-        assert ax.lines[0].get_ydata().tolist() == [final]
-
-    def test_frames_and_names(self):
-        names = [f"f{j}" for j in range(13)]
-        train, test = (pd.DataFrame(part, columns=names) for part in (PARTS[0], PARTS[2]))
-        learner = BoostMetric(scale="standard", max_iter=3).fit(train, NAMES[::2])
-        ax = plots.accuracy_by_rank(learner, train, NAMES[::2], test, NAMES[1::2])
-        assert ax.lines[0].get_xdata().tolist() == [1, 2, 3]
 
     def test_refusals(self):
         with pytest.raises(ValueError, match="NCA has no `staged_metrics`"):

@@ -10,7 +10,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.text import Text
 
-from nearfar import NCA, GatedMetric, Metric, plots
+from nearfar import NCA, Metric, plots
 from wines import BROKEN, GATED, NAMES, PLAIN, X, Y
 
 
@@ -45,13 +45,6 @@ class TestProjections:
             same_up_to_sign(points_of(ax), drawn[np.searchsorted(rows, order)])
         with pytest.raises(ValueError, match="2 axes"):
             plots.projections(GATED, X, Y, axes=[axes[0]])
-
-    def test_of_a_gate_that_leaves_a_metric_without_points(self):
-        one = Metric.identity(13)
-        metric = GatedMetric([one, one], np.zeros((2, 13)), np.array([1.0, 0.0]))
-        axes = plots.projections(metric, X, Y)
-        assert [len(points_of(ax)) for ax in axes] == [178, 0]
-        assert legend_of(axes[-1]) == ["0", "1", "2"]
 
     def test_of_one_metric(self):
         (ax,) = plots.projections(Metric.identity(13), X)
@@ -135,14 +128,6 @@ class TestBeforeAndAfter:
         _, rank_one = plots.before_and_after(Metric(PLAIN.L[:1]), X)
         assert not points_of(rank_one)[:, 1].any()
         assert rank_one.get_xlabel() == "axis 1 (100 %)"
-
-    def test_of_a_gate(self):
-        axes = plots.before_and_after(GATED, X, Y)
-        sizes = np.bincount(GATED.assign(X))
-        assert [len(points_of(ax)) for ax in axes] == [178, *sizes]
-        assert f"metric 2 ({sizes[1]} points)" in axes[2].get_title()
-        with pytest.raises(ValueError, match="3 axes"):
-            plots.before_and_after(GATED, X, Y, axes=axes[:2])
 
     def test_refusals(self):
         with pytest.raises(ValueError, match="NaN"):

@@ -22,7 +22,6 @@ from nearfar import (
     open_rows,
 )
 from nearfar.rows import rows as base
-from nearfar.runtime.progress import watching
 from nearfar.runtime.threads import DaskExecutor, chosen_executor
 
 N, D = 3000, 6
@@ -114,30 +113,6 @@ def test_a_worker_that_dies_costs_time_and_not_the_fit(problem, deaths):
         client.wait_for_workers(2)
         assert not set(victims) & set(client.run(os.getpid).values())
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.posix
-def test_workers_that_die_after_two_iterations_do_not_change_the_metric(problem):
-    path, y = problem
-    X = da.from_array(np.load(path), chunks=(700, 4))
-    triplets = RandomTriplets(4000)(None, y, np.random.RandomState(0))
-    learner = BoostMetric(max_iter=6)
-    killed = []
-
-    def kill(iterations, fit):
-        for number, iteration in enumerate(iterations, start=1):
-            if number in (2, 4):
-                killed.append(max(set(client.run(os.getpid).values()) - set(killed)))
-                os.kill(killed[-1], signal.SIGKILL)
-            yield iteration
-
-    with cluster(2) as client, nearfar.executor(client):
-        expected = learner.fit(X, triplets).metric_.matrix
-        with watching(kill):
-            found = learner.fit(X, triplets).metric_.matrix
-    assert len(killed) == 2
-    assert learner.n_iter_ == 6
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_work_runs_on_the_workers(problem, two_workers):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.pipeline import make_pipeline
 
-from nearfar import AutoMetric, Metric, Relevance, RetrievalAdapter, compare
+from nearfar import AutoMetric, Metric, compare
 from nearfar.learners.selection.expectation import Expected
 from nearfar.runtime.messages import bars, fragment
 
@@ -82,19 +81,6 @@ def test_comparison_has_bars_and_the_table(wine):
     check(markup)
     assert markup.endswith(found.to_html(verdict=False))
     assert f"{found['RCA'].losses['error'].mean():.1%}" in markup
-
-
-def test_adapter_shows_what_was_chosen():
-    rng = np.random.RandomState(0)
-    topics = rng.normal(size=(20, 8))
-    X = np.repeat(topics, 10, axis=0) + rng.normal(size=(200, 8))
-    Q = np.repeat(topics, 2, axis=0) + 2 * rng.normal(size=(40, 8)) * [0, 0, 0, 0, 1, 1, 1, 1]
-    relevance = Relevance(*np.nonzero(np.arange(40)[:, None] // 2 == np.arange(200) // 10))
-    adapter = RetrievalAdapter()
-    assert adapter._fit_html() == ""
-    check(adapter.fit(Q, X, relevance)._fit_html())
-    assert str(adapter.chosen_) in adapter._repr_html_()
-    assert f"{adapter.chosen_.after:.3f}" in adapter._repr_html_()
 
 
 def test_many_bars_are_cut():

@@ -64,13 +64,6 @@ def test_watchers_see_every_iteration_of_every_fit():
     assert [metric.matrix.tolist() for metric in watcher.metrics[:4]] == stages
 
 
-def test_several_watchers_see_the_same():
-    first, second = Watcher(), Watcher()
-    with watching(first), watching(second):
-        list(watched([Iteration(1.0), Iteration(2.0)], FIT))
-    assert first.numbers == second.numbers == [2]
-
-
 def test_a_watcher_may_end_a_fit():
     X, y, _ = half_of("iris")
     with watching(Watcher(stop_after=3)):

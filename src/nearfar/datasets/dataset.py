@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from nearfar.supervision.constraints import checked_rows
 from nearfar.typing import Array, Floats, Ints
 
 
@@ -66,14 +67,9 @@ class Dataset:
                 raise ValueError(f"y must have labels from 0; got {y.min()}.")
             y = y.astype(np.intp, copy=False)
         if triplets is not None:
-            index = np.asarray(triplets)
-            if index.ndim != 2 or index.shape[1] != 3 or index.dtype.kind not in "iu":
-                raise ValueError(
-                    f"triplets must be (m, 3) integers; got {index.shape} of {index.dtype}."
-                )
-            if index.size and (index.min() < 0 or index.max() >= len(X)):
+            triplets = checked_rows(triplets, 3, "triplets")
+            if triplets.size and triplets.max() >= len(X):
                 raise ValueError(f"triplets refer to rows outside 0..{len(X) - 1}.")
-            triplets = index.astype(np.intp, copy=False)
         extra = {}
         for key, value in self.extra.items():
             array = np.asarray(value)

@@ -14,7 +14,7 @@ import os
 import string
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from importlib.util import find_spec
@@ -28,7 +28,6 @@ from nearfar.datasets.catalogue import ALIASES, COLLECTIONS, DESCRIPTIONS
 from nearfar.datasets.dataset import Dataset
 from nearfar.datasets.generators import make_circles
 from nearfar.runtime.messages import did_you_mean
-from nearfar.typing import Array
 
 _SKLEARN_LOADERS = {
     "digits": "load_digits",
@@ -109,7 +108,19 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Dataset:
         return files[name].read()
     if name in SETS:
         return _fetch(name)
-    raise ValueError(_not_found(name, files))
+    listing = "nearfar.datasets.available() lists the datasets that can be loaded."
+    if name in COLLECTIONS:
+        parts = " or ".join(map(repr, COLLECTIONS[name]))
+        raise ValueError(f"{name!r} has several datasets; load {parts}.")
+    if name in DESCRIPTIONS:
+        owner = next((file for file, held in COLLECTIONS.items() if name in held), name)
+        raise ValueError(
+            f"{name!r} needs the file {owner}.npz; pass its folder, or set {FOLDER_VARIABLE} to "
+            f"it. {listing}"
+        )
+    known = {*_BUNDLED, *ALIASES, *files, *SETS, *DESCRIPTIONS}
+    hint = did_you_mean(name.lower().removesuffix(".npz"), known)
+    raise ValueError(f"There is no dataset {name!r}.{hint} {listing}")
 
 
 def available(folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
@@ -132,22 +143,6 @@ def available(folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
     True
     """
     return tuple(sorted({*_BUNDLED, *dataset_files(folder)} - ALIASES.keys()))
-
-
-def _not_found(name: str, files: Iterable[str]) -> str:
-    """Return why there is no such dataset, and what to do."""
-    listing = "nearfar.datasets.available() lists the datasets that can be loaded."
-    if name in COLLECTIONS:
-        return f"{name!r} has several datasets; load {' or '.join(map(repr, COLLECTIONS[name]))}."
-    if name in DESCRIPTIONS:
-        owner = next((file for file, parts in COLLECTIONS.items() if name in parts), name)
-        return (
-            f"{name!r} needs the file {owner}.npz; pass its folder, or set {FOLDER_VARIABLE} to "
-            f"it. {listing}"
-        )
-    known = {*_BUNDLED, *ALIASES, *files, *SETS, *DESCRIPTIONS}
-    hint = did_you_mean(name.lower().removesuffix(".npz"), known)
-    return f"There is no dataset {name!r}.{hint} {listing}"
 
 
 FOLDER_VARIABLE = "NEARFAR_DATA"
@@ -186,7 +181,12 @@ class DatasetFile:
                 f"{error}"
             ) from error
         if self.prefix:
-            arrays = _first_split(arrays, self.prefix, self.path)
+            # X is the first split, and `extra` has all of them.
+            cut = len(self.prefix)
+            arrays = {key[cut:]: a for key, a in arrays.items() if key.startswith(self.prefix)}
+            if missing := {"bow200", "train", "y"} - arrays.keys():
+                raise ValueError(f"{self.path} has no array {self.prefix}{min(missing)}.")
+            arrays |= {"X": arrays["bow200"][0], "is_train": arrays["train"][0]}
         if "X" not in arrays:
             raise ValueError(f"{self.path} has no array X; it has {', '.join(arrays) or 'none'}.")
         known = ("X", "y", "target_names", "feature_names", "triplets")
@@ -214,15 +214,6 @@ def dataset_files(folder: str | os.PathLike[str] | None) -> dict[str, DatasetFil
         prefixes = COLLECTIONS.get(path.stem, {path.stem: ""})
         found |= {name: DatasetFile(name, path, prefix) for name, prefix in prefixes.items()}
     return found
-
-
-def _first_split(arrays: dict[str, Array], prefix: str, path: Path) -> dict[str, Array]:
-    """Return one dataset of a file with several: X is its first split, `extra` has all of them."""
-    own = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
-    missing = {"bow200", "train", "y"} - own.keys()
-    if missing:
-        raise ValueError(f"{path} has no array {prefix}{min(missing)}.")
-    return {**own, "X": own["bow200"][0], "is_train": own["train"][0]}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from nearfar.columns import Columns
 from nearfar.metrics.metric import Metric, Votes, triplet_scores
 from nearfar.metrics.points import check_points, check_rows
 from nearfar.numerics.edges import squared_distances
@@ -225,24 +224,14 @@ class WideMetric(Metric):
     Parameters
     ----------
     weights: shape (n_features,). The diagonal.
-    feature_names, votes, unit_rows, columns: As of `Metric`.
+    **options: feature_names, votes, unit_rows and columns, as of `Metric`.
     """
 
     weights: Vector
     U: Matrix
     B: Matrix
 
-    def __init__(
-        self,
-        weights: ArrayLike,
-        U: ArrayLike,
-        B: ArrayLike,
-        *,
-        feature_names: Sequence[str] | None = None,
-        votes: Votes | None = None,
-        unit_rows: bool = False,
-        columns: Columns | None = None,
-    ) -> None:
+    def __init__(self, weights: ArrayLike, U: ArrayLike, B: ArrayLike, **options: Any) -> None:
         arrays = [np.array(array, dtype=np.float64, order="C") for array in (weights, U, B)]
         diagonal, left, right = arrays
         rank = left.shape[-1]
@@ -253,7 +242,7 @@ class WideMetric(Metric):
                 f"(rank, n_features); got {shapes}."
             )
         # The checks of names, votes and columns are those of any metric of these features.
-        checked = Metric(diagonal[None], feature_names, votes, None, unit_rows, columns)
+        checked = Metric(diagonal[None], **options)
         if not all(np.isfinite(array).all() for array in arrays):
             raise ValueError("A metric's L must be finite.")
         for array in arrays:
