@@ -86,25 +86,24 @@ def linear_maps(model: Any) -> tuple[LinearMap, LinearMap]:
     raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
 
 
-def transforms(model: object) -> tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]:
-    """Return the functions that map a model's queries and documents."""
-    if hasattr(model, "transform_queries") and hasattr(model, "transform_documents"):
-        return model.transform_queries, model.transform_documents
-    if len(getattr(model, "parts", ())) > 1:
-        raise ValueError(
-            "A gated metric has several maps, whose coordinates cannot be compared; use a metric "
-            "with one map."
-        )
-    if hasattr(model, "transform"):
-        return model.transform, model.transform
-    raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
-
-
 class MappedVectors:
     """Vectors of texts as lists, mapped by a metric or an adapter."""
 
     def __init__(self, model: object) -> None:
-        self._map_queries, self._map_documents = transforms(model)
+        if len(getattr(model, "parts", ())) > 1:
+            raise ValueError(
+                "A gated metric has several maps, whose coordinates cannot be compared; use a "
+                "metric with one map."
+            )
+        if hasattr(model, "transform_queries") and hasattr(model, "transform_documents"):
+            self._map_queries, self._map_documents = (
+                model.transform_queries,
+                model.transform_documents,
+            )
+        elif hasattr(model, "transform"):
+            self._map_queries = self._map_documents = model.transform
+        else:
+            raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
 
     def documents(self, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
         """Map vectors of documents."""

@@ -12,7 +12,7 @@ Each row's targets, rows of its class, and its impostors, rows of other classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
 from nearfar.numerics.nearest_rows import ClassOrder, NearestRows, tie_tolerance
-from nearfar.runtime.parameters import check_parameters, integer, number, optional
+from nearfar.runtime.parameters import ParameterRule, check_parameters, integer, number, optional
 from nearfar.runtime.progress import stage
 from nearfar.supervision.constraints import Pairs, Triplets
 from nearfar.typing import Floats, Ints
@@ -29,18 +29,22 @@ from nearfar.typing import Floats, Ints
 TripletStrategy = Callable[[Floats, Ints, np.random.RandomState], Triplets]
 PairStrategy = Callable[[Floats, Ints, np.random.RandomState], Pairs]
 
+Rules = Mapping[str, ParameterRule]
 _COUNT = integer(at_least=1)
-# What the parameters of each strategy may be.
-_RULES = {
-    "NearestTriplets": {"targets": _COUNT, "impostors": _COUNT},
-    "FarTargetTriplets": {"a": _COUNT, "keep": number(above=0.0, at_most=1.0)},
-    "RandomTriplets": {"m": _COUNT},
-    "RandomPairs": {"m": optional(_COUNT), "similar": number(at_least=0.0, at_most=1.0)},
-}
+
+
+class _Strategy:
+    """What strategies share: rules of their parameters, which are checked."""
+
+    rotates: ClassVar[bool] = True
+    rules: ClassVar[Rules] = {}
+
+    def __post_init__(self) -> None:
+        check_parameters(self.rules, vars(self))
 
 
 @dataclass(frozen=True)
-class NearestTriplets:
+class NearestTriplets(_Strategy):
     """Each row's nearest of the same class against its nearest of other classes.
 
     Parameters
@@ -69,13 +73,10 @@ class NearestTriplets:
            [3, 2, 1]])
     """
 
-    rotates: ClassVar[bool] = True
+    rules: ClassVar[Rules] = {"targets": _COUNT, "impostors": _COUNT}
 
     targets: int = 3
     impostors: int = 3
-
-    def __post_init__(self) -> None:
-        check_parameters(_RULES["NearestTriplets"], vars(self))
 
     @stage("mining triplets")
     def __call__(
@@ -87,7 +88,7 @@ class NearestTriplets:
 
 
 @dataclass(frozen=True)
-class FarTargetTriplets:
+class FarTargetTriplets(_Strategy):
     """Each row's farthest of the same class against its nearest of other classes.
 
     Parameters
@@ -108,13 +109,10 @@ class FarTargetTriplets:
            [2, 0, 3]])
     """
 
-    rotates: ClassVar[bool] = True
+    rules: ClassVar[Rules] = {"a": _COUNT, "keep": number(above=0.0, at_most=1.0)}
 
     a: int = 3
     keep: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_parameters(_RULES["FarTargetTriplets"], vars(self))
 
     def __call__(
         self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
@@ -130,7 +128,7 @@ class FarTargetTriplets:
 
 
 @dataclass(frozen=True)
-class RandomTriplets:
+class RandomTriplets(_Strategy):
     """Triplets drawn at random from all that the labels imply.
 
     Parameters
@@ -151,12 +149,9 @@ class RandomTriplets:
     """
 
     ignores_rows: ClassVar[bool] = True
-    rotates: ClassVar[bool] = True
+    rules: ClassVar[Rules] = {"m": _COUNT}
 
     m: int
-
-    def __post_init__(self) -> None:
-        check_parameters(_RULES["RandomTriplets"], vars(self))
 
     def __call__(
         self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
@@ -176,7 +171,7 @@ class RandomTriplets:
 
 
 @dataclass(frozen=True)
-class AllTriplets:
+class AllTriplets(_Strategy):
     """Every triplet that the labels imply.
 
     `MetricBoost` keeps them implicit, at the cost of pairs. When called, the strategy lists them:
@@ -192,7 +187,6 @@ class AllTriplets:
     """
 
     ignores_rows: ClassVar[bool] = True
-    rotates: ClassVar[bool] = True
 
     def __call__(
         self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
@@ -207,7 +201,7 @@ class AllTriplets:
 
 
 @dataclass(frozen=True)
-class RandomPairs:
+class RandomPairs(_Strategy):
     """Pairs drawn at random, similar if the labels agree.
 
     Parameters
@@ -228,13 +222,13 @@ class RandomPairs:
     """
 
     ignores_rows: ClassVar[bool] = True
-    rotates: ClassVar[bool] = True
+    rules: ClassVar[Rules] = {
+        "m": optional(_COUNT),
+        "similar": number(at_least=0.0, at_most=1.0),
+    }
 
     m: int | None = None
     similar: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_parameters(_RULES["RandomPairs"], vars(self))
 
     def __call__(
         self, X: Floats, y: Ints, random_state: int | np.random.RandomState | None = None
