@@ -40,7 +40,6 @@ from nearfar.learners.selection.choice import (
     MAX_TRIAL_ROWS,
     MOST_HELD_OUT,
     MOST_ROWS,
-    Choice,
     NotLinearError,
     Path,
     Selection,
@@ -404,7 +403,7 @@ def select(data: Data, scale: str | None, method: FitMethod) -> Selection:
                     # A part of few rows or constraints may have nothing to learn from.
                     reason = str(error).rstrip(".")
             if trials:
-                chosen = best_choice(trials, learner.patience).selection
+                chosen = best_choice(trials, learner.patience).without_stages
                 selection = replace(chosen, n_rows=selection.n_rows)
         if required and not trials:
             warnings.warn(
@@ -454,7 +453,7 @@ def try_rows(
         return given or Selection()
     warm: Any = None
 
-    def choose(size: int) -> Choice:
+    def choose(size: int) -> Selection:
         nonlocal warm
         # The same seed gives samples that contain the smaller ones.
         known = restrict(Data(X, supervision), size, seed, part.rows)
@@ -468,11 +467,14 @@ def try_rows(
                     break
         if last is None:
             raise ValueError("Nothing was learned.")
-        if given == Selection() and learner.init is not None and last[1].is_linear:
+        to_the_end = given.n_iterations is None and not given.shrinkage
+        if to_the_end and learner.init is not None and last[1].is_linear:
             # The fit to more rows begins at the map to which this one converged.
             warm = last[1]
         trial = Trial(known.X, part.held_out, prior, iter([last]), any_form=True)
-        return replace(best_choice([trial], patience=1), selection=replace(given, start=warm))
+        found = best_choice([trial], patience=1)
+        chosen = given.n_iterations, given.shrinkage
+        return replace(found, n_iterations=chosen[0], shrinkage=chosen[1], start=warm)
 
     try:
         return select_rows(len(X), choose)
@@ -551,6 +553,11 @@ def finish(
 
 def builder_of(problem: Problem, data: FitInput, method: FitMethod) -> MetricBuilder:
     """Return what turns the solver's result into a metric."""
+    if not hasattr(problem, "unit"):
+        raise TypeError(
+            f"{type(problem).__name__} has no unit: set it to the squared distance between scaled "
+            "points that its solver calls one, for instance 1.0."
+        )
     features = data.Z if problem.features is None else problem.features
     scale = data.scaler.scale if problem.features is None else np.ones(features.shape[1])
     n_components = method.learner.n_components

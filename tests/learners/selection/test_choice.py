@@ -244,4 +244,4 @@ def test_a_stage_that_is_no_better_does_not_end_trial_fits(rng):
     useless, useful = Metric(np.eye(4)[1:]), Metric(np.eye(4)[:1])
     path = iter([(4, Metric.identity(4)), (8, useless), (16, useful), (32, useful)])
     choice = best_choice([Trial(points[30:], held_out, Metric.identity(4), path)], patience=2)
-    assert choice.selection.n_iterations == 16
+    assert choice.n_iterations == 16

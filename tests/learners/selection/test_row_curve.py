@@ -19,12 +19,18 @@ from nearfar.supervision import RandomTriplets, Supervision
 SIZE = 600
 
 
-class FakeChoice:
+class Chosen(Selection):
     """What a trial fit chose, with given likelihoods."""
 
+    terms = None
+
     def __init__(self, value, spread=0.0):
-        self.value, self.selection = value, Selection(n_iterations=round(-1000 * value))
-        self.terms = np.full(100, value) + spread * np.linspace(-1, 1, 100)
+        super().__init__(n_iterations=round(-1000 * value), value=value)
+        self.__dict__["terms"] = np.full(100, value) + spread * np.linspace(-1, 1, 100)
+
+    @property
+    def without_stages(self):
+        return Selection(self.n_iterations)
 
 
 @pytest.fixture
@@ -51,7 +57,7 @@ def values_of(*values):
 
     def choose(size):
         asked.append(size)
-        return FakeChoice(values[len(asked) - 1])
+        return Chosen(values[len(asked) - 1])
 
     return choose, asked
 
@@ -96,7 +102,7 @@ def test_where_all_rows_find_their_class_more_of_them_change_nothing():
 
 
 def test_a_gain_within_noise_does_not_count():
-    first, second = FakeChoice(-0.5, spread=-1.0), FakeChoice(-0.45, spread=1.0)
+    first, second = Chosen(-0.5, spread=-1.0), Chosen(-0.45, spread=1.0)
     choices = iter([first, second])
     selection = select_rows(60_000, lambda size: next(choices))
     assert selection.n_rows == 8000
@@ -201,11 +207,11 @@ def test_some_anchors_estimate_the_objective_without_a_bias(points):
         state = np.random.RandomState(seed)
         data = fitting.FitInput(scaler.transform(X), scaler, Supervision.of(y, SIZE), state)
         problem = NCA()._build_problem(data)
-        values.append(problem.value(problem.points, problem.at.L)[0])
+        values.append(problem.value(problem.points, problem.start)[0])
         assert problem.points.counted.sum() == 200
     exact = NCA(max_rows="all")._build_problem(data)
     assert exact.points.counted.all()
-    error = np.mean(values) - exact.value(exact.points, exact.at.L)[0]
+    error = np.mean(values) - exact.value(exact.points, exact.start)[0]
     assert abs(error) < 4 * np.std(values) / np.sqrt(len(values))
 
 

@@ -17,6 +17,7 @@ and has the features k_B(x), whose products are not kernel values: ``variant="pa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -36,6 +37,7 @@ _NOT_PSD = 1e-8
 _SMALLEST_RESIDUAL = 1e-12
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Approximate a kernel by the points that are farthest from the span of those before them.
 
@@ -82,26 +84,14 @@ class MatchingPursuitBasis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     (178, 20)
     """
 
-    def __init__(
-        self,
-        *,
-        kernel: Kernel = "rbf",
-        gamma: float | None = None,
-        degree: float | None = None,
-        coef0: float | None = None,
-        n_components: int = 200,
-        tol: float = 1e-10,
-        variant: Literal["default", "paper"] = "default",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_components = n_components
-        self.tol = tol
-        self.variant = variant
-        self.random_state = random_state
+    kernel: Kernel = "rbf"
+    gamma: float | None = None
+    degree: float | None = None
+    coef0: float | None = None
+    n_components: int = 200
+    tol: float = 1e-10
+    variant: Literal["default", "paper"] = "default"
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Choose the basis from the rows of X.

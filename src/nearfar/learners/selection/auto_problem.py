@@ -39,7 +39,7 @@ from nearfar.learners.fitting import (
     try_rows,
 )
 from nearfar.learners.problem import MetricBuilder, Problem
-from nearfar.learners.selection.choice import EXACT_ROWS, Choice, Trial, best_choice
+from nearfar.learners.selection.choice import EXACT_ROWS, Selection, Trial, best_choice
 from nearfar.learners.selection.expectation import (
     Expected,
     Fold,
@@ -174,14 +174,14 @@ class Candidate:
 
     name: str
     method: FitMethod | None
-    choice: Choice | None = None
+    choice: Selection | None = None
     seconds: float = 0.0
     weight: float = 0.0
     note: str = ""
     n_rows: int | None = 0
 
     @property
-    def tried(self) -> Choice:
+    def tried(self) -> Selection:
         """The choice of a candidate whose trial fits succeeded."""
         assert self.choice is not None
         return self.choice
@@ -313,7 +313,7 @@ class AutoProblem(Problem):
 
     def _try(
         self, candidate: Candidate, Z: Floats, seconds: float
-    ) -> tuple[Choice | None, str, float]:
+    ) -> tuple[Selection | None, str, float]:
         """Fit a candidate to the parts, within some seconds."""
         assert candidate.method is not None
         choice, note, clock = None, "", WorkClock()
@@ -407,7 +407,7 @@ class AutoProblem(Problem):
 
         def fit(candidate: Candidate, number: int) -> Any:
             left = (seconds - clock()) / max(len(chosen) - number, 1)
-            method, selection = candidate.method, candidate.tried.selection
+            method, selection = candidate.method, candidate.tried
             assert method is not None
             rows = data
             try:
@@ -508,7 +508,7 @@ class AutoProblem(Problem):
                 {
                     "name": each.name,
                     "log_likelihood": each.value,
-                    **({} if each.choice is None else {"n_iter": each.choice.n_iterations}),
+                    **({} if each.choice is None else {"n_iter": each.choice.n_tried}),
                     "weight": each.weight,
                     "seconds": each.seconds,
                     "note": each.note,

@@ -18,9 +18,9 @@ from all rows if there are fewer, and says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +71,7 @@ class RowsTried(NamedTuple):
     noise: float = float("nan")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selection:
     """What was chosen.
 
@@ -82,7 +82,11 @@ class Selection:
     n_rows: Number of rows to learn from; None for all.
     curve: What trial fits to more and more rows were worth, if there were any.
     note: Why that many rows, in words.
-    start: Where the fit continues, if a trial fit went to the end.
+    start: The metric that the fit continues from, if a trial fit went to the end.
+    value: Mean log-likelihood of held-out data, under the best sum of prior and metric.
+    weights: shape (2,). Weights of the prior and of the metric in it.
+    stages: Where each trial fit was.
+    held_out: What judged each trial fit.
     """
 
     n_iterations: int | None = None
@@ -91,6 +95,26 @@ class Selection:
     curve: tuple[RowsTried, ...] = ()
     note: str = ""
     start: Any = None
+    value: float = math.nan
+    weights: Vector | None = None
+    stages: Sequence[Stage] = ()
+    held_out: Sequence[HeldOut] = ()
+
+    @property
+    def n_tried(self) -> int:
+        """Iterations of the longest trial fit."""
+        return max(at.n_iterations for at in self.stages)
+
+    @property
+    def terms(self) -> Floats:
+        """Log-likelihood of each held-out row."""
+        parts: Any = zip(self.held_out, self.stages, strict=True)
+        return np.concatenate([part.terms(self.weights, at.tables)[0] for part, at in parts])
+
+    @property
+    def without_stages(self) -> Selection:
+        """The same, without the large tables of the trial fits."""
+        return replace(self, stages=(), held_out=())
 
     def shrinkage_to(
         self, prior: Metric, X: Points, n_components: int | None, scale: Vector
@@ -198,62 +222,29 @@ class Trial:
         return self.held_out.table(metric) / size if size > 0 else None
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The stage of some trial fits that makes held-out data most likely.
-
-    Attributes
-    ----------
-    value: Mean log-likelihood of held-out data, under the best sum of prior and metric.
-    stages: Where each trial fit was.
-    n_iterations: Iterations of the longest one.
-    weights: shape (2,). Weights of the prior and of the metric.
-    """
-
-    selection: Selection
-    value: float
-    stages: list[Stage]
-    n_iterations: int
-    weights: Vector
-    held_out: list[HeldOut]
-
-    @property
-    def terms(self) -> Floats:
-        """Log-likelihood of each held-out row."""
-        parts: Any = zip(self.held_out, self.stages, strict=True)
-        return np.concatenate([part.terms(self.weights, at.tables)[0] for part, at in parts])
-
-
-def best_choice(trials: Sequence[Trial], patience: int) -> Choice:
+def best_choice(trials: Sequence[Trial], patience: int) -> Selection:
     """Follow trial fits side by side, until held-out data no longer become more likely.
 
     They end after `patience` stages without an improvement.
     """
-    best: Choice | None = None
-    start: Vector | None = None
-    n_worse = 0
-    moving = True
+    held_out = [trial.held_out for trial in trials]
+    best, weights, n_worse, moving = Selection(value=-math.inf), None, 0, True
     while moving:
-        stages = list(map(attrgetter("stage"), trials))
-        tables = zip(map(attrgetter("held_out"), trials), map(itemgetter(2), stages), strict=True)
-        weights, value = optimal_weights(list(tables), start, tolerance=_TOLERANCE)
-        start = weights
-        if best is None or value > best.value + _WORTHWHILE * abs(best.value):
+        stages = [trial.stage for trial in trials]
+        parts = [(part, at.tables) for part, at in zip(held_out, stages, strict=True)]
+        weights, value = optimal_weights(parts, weights, tolerance=_TOLERANCE)
+        if not best.stages or value > best.value + _WORTHWHILE * abs(best.value):
             shrinkage = float(weights[0] / weights.sum()) if weights.any() else 1.0
-            number = max(map(itemgetter(0), stages))
-            selection, held_out = Selection(number, shrinkage), [trial.held_out for trial in trials]
-            best, n_worse = Choice(selection, value, stages, number, weights, held_out), 0
+            number = max(at.n_iterations for at in stages)
+            best = Selection(
+                number, shrinkage, value=value, weights=weights, stages=stages, held_out=held_out
+            )
+            n_worse = 0
         else:
             n_worse += 1
-        if n_worse >= patience:
-            return best
-        moving = False
-        for trial in trials:
-            moving |= trial.advance()
-    assert best is not None
-    if n_worse == 0:
-        return replace(best, selection=replace(best.selection, n_iterations=None))
-    return best
+        advanced = [trial.advance() for trial in trials] if n_worse < patience else []
+        moving = any(advanced)
+    return replace(best, n_iterations=None) if n_worse == 0 else best
 
 
 EXACT_ROWS = 16_000
@@ -273,7 +264,7 @@ MOST_HELD_OUT = 4000, 1000
 _NEGLIGIBLE = 1e-3
 
 
-def select_rows(n_rows: int, choose: Callable[[int], Choice]) -> Selection:
+def select_rows(n_rows: int, choose: Callable[[int], Selection]) -> Selection:
     """Try more and more rows; return the best choice, and how many rows to learn from.
 
     Parameters
@@ -301,4 +292,4 @@ def select_rows(n_rows: int, choose: Callable[[int], Choice]) -> Selection:
     if more_help and learned < n_rows:
         note += ' More rows may help: max_rows="all".'
     number = None if learned == n_rows else learned
-    return replace(before.selection, n_rows=number, curve=tuple(curve), note=note)
+    return replace(before.without_stages, n_rows=number, curve=tuple(curve), note=note)
