@@ -316,3 +316,19 @@ def test_levels_that_were_not_seen_are_noted(run, folder):
     assert note in run("predict", "recipe", "train.csv", "new.csv", *known).stderr
     assert note in run("transform", "recipe", "new.csv", "out.csv").stderr
     assert "values" not in run("predict", "recipe", "train.csv", "same.csv", *known).stderr
+
+
+def test_levels_that_are_rare_in_the_training_rows_are_no_news(run, folder):
+    rng = np.random.default_rng(0)
+    common = rng.choice(["A", "B"], 50).tolist()
+    table = pl.DataFrame(
+        {"code": common + [f"one-{n}" for n in range(40)], "kind": ["x", "y"] * 45}
+    )
+    table.write_csv("train.csv")
+    columns = Columns(categorical=["code"]).fit(table.select("code"))
+    Metric(np.eye(3)).with_columns(columns).save("recipe")
+    same = run("predict", "recipe", "train.csv", "train.csv", "--label", "kind")
+    assert "column code" not in same.stderr
+    table[50:].write_csv("rare.csv")
+    rare = run("predict", "recipe", "train.csv", "rare.csv", "--label", "kind")
+    assert "column code: 40 of 40 values" in rare.stderr

@@ -17,6 +17,7 @@ from pyarrow.feather import write_feather
 from nearfar.frames.formats import read_frame
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import TableError
+from nearfar.rows import open_rows
 from table_files import NAMES
 
 
@@ -162,10 +163,18 @@ def test_single_precision_gives_no_warnings(folder, iris, run, source):
 
 def test_a_damaged_header_of_an_array(folder):
     content = bytearray(Path("rows.npy").read_bytes())
-    content[8] = 1
-    Path("bad.npy").write_bytes(content)
-    with pytest.raises(TableError, match=r"bad\.npy cannot be read"):
-        read_table("bad.npy")
+    for place, byte in ((8, 1), (10, ord("(")), (11, ord("{")), (30, ord("("))):
+        Path("bad.npy").write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
+        for read in (read_table, open_rows):
+            with pytest.raises(ValueError, match=r"cannot be read|[Hh]eader"):
+                read("bad.npy")
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n"])
+def test_a_mark_alone_is_no_header(folder, content):
+    Path("mark.csv").write_bytes(content)
+    with pytest.raises(TableError, match="no header"):
+        read_table("mark.csv")
 
 
 def test_decimals_of_256_bits_are_numbers(folder):

@@ -44,7 +44,8 @@ class Columns(TransformerMixin, BaseEstimator):
     numbers    one per number in a cell: 127/86                   medians, and an indicator
     boolean    0 or 1                                             most frequent, and an indicator
     category   one per level; rare levels are one                 a level of their own
-    date       year, month, weekday, days since the first date    medians, and an indicator
+    date       year, month, weekday, days since the first date,   medians, and an indicator
+               and hour and minute where times of day differ
     vector     one per entry                                      medians, and an indicator
     text       20 at most, by TF-IDF and a truncated SVD          0
     ========== =================================================  ================================

@@ -36,6 +36,7 @@ from nearfar.typing import Floats
 
 _DAY = np.timedelta64(1, "D")
 _PARTS = ("year", "month", "weekday", "days")
+_TIME_PARTS = ("hour", "minute", "time of day, sine", "time of day, cosine")
 
 
 @dataclass(frozen=True)
@@ -197,21 +198,25 @@ class Vector(Measured):
 class Date(Measured):
     """A date as year, month, weekday (Monday is 0) and days since the first date.
 
+    Where times of day differ, hour and minute follow, and the time of day on a circle.
+
     Attributes
     ----------
     origin: The first date.
     month_first: Whether text has the month before the day.
+    times: Whether times of day are features.
     """
 
     kind = "date"
-    added = ("month_first",)
+    added = ("month_first", "times")
 
     origin: str = "1970-01-01"
     month_first: bool = False
+    times: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.fill) != len(_PARTS) or np.isnat(np.datetime64(self.origin)):
+        if len(self.fill) != len(self._parts) or np.isnat(np.datetime64(self.origin)):
             raise ValueError(f"column {self.name!r} is not a valid date")
 
     @classmethod
@@ -220,16 +225,23 @@ class Date(Measured):
         month_first = has_month_first(values)
         times = dates(values, month_first=month_first)
         first = np.nanmin(times).astype("datetime64[D]")
-        return cls(name, *cls._learned(_parts(times, first)), str(first), month_first)
+        known = times[~np.isnat(times)]
+        differ = len(np.unique(known - known.astype("datetime64[D]"))) > 1
+        learned = cls._learned(_date_parts(times, first, differ))
+        return cls(name, *learned, str(first), month_first, differ)
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return (*_PARTS, *_TIME_PARTS) if self.times else _PARTS
 
     @property
     def _names(self) -> tuple[str, ...]:
-        return tuple(f"{self.name} ({part})" for part in _PARTS)
+        return tuple(f"{self.name} ({part})" for part in self._parts)
 
     def read(self, values: Cells) -> Floats:
-        """Return year, month, weekday and days; of missing dates all are nan."""
+        """Return the parts of each date; of missing dates all are nan."""
         times = dates(values, month_first=self.month_first)
-        return _parts(times, np.datetime64(self.origin))
+        return _date_parts(times, np.datetime64(self.origin), self.times)
 
 
 def has_month_first(values: Cells) -> bool:
@@ -244,8 +256,8 @@ def has_month_first(values: Cells) -> bool:
     raise wrong
 
 
-def _parts(times: NDArray[np.datetime64], origin: np.datetime64) -> Floats:
-    """Return year, month, weekday, and days since a date."""
+def _date_parts(times: NDArray[np.datetime64], origin: np.datetime64, of_day: bool) -> Floats:
+    """Return year, month, weekday, days since a date, and parts of the time of day."""
     days = times.astype("datetime64[D]")
     months = times.astype("datetime64[M]").astype(np.int64)
     parts = [
@@ -255,6 +267,10 @@ def _parts(times: NDArray[np.datetime64], origin: np.datetime64) -> Floats:
         (days.astype(np.int64) + 3) % 7,
         (times - origin) / _DAY,
     ]
+    if of_day:
+        minutes = (times.astype("datetime64[m]") - days).astype(np.int64)
+        angle = 2 * np.pi * ((times - days) / _DAY)
+        parts += [minutes // 60, minutes % 60, np.sin(angle), np.cos(angle)]
     out = np.column_stack(parts).astype(np.float64)
     out[np.isnat(times)] = np.nan
     return out

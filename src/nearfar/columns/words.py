@@ -37,16 +37,18 @@ class Category(Kind):
     folded: Whether capital letters and additional spaces do not count, because some levels
         were written in several ways.
     respelled: A spelling that is not its level's, and the level; empty if there is none.
+    rare_share: Share of the rows that had a rare level.
     """
 
     kind = "category"
-    added = ("folded", "respelled")
+    added = ("folded", "respelled", "rare_share")
 
     levels: tuple[str, ...]
     rare: bool
     min_frequency: int = 2
     folded: bool = False
     respelled: tuple[str, ...] = ()
+    rare_share: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(str(level) for level in self.levels))
@@ -70,7 +72,8 @@ class Category(Kind):
         other = (w for w, _ in words.most_common() if w not in joined and w not in levels)
         respelled = [(word, spellings[fold(word)]) for word in other]
         kept = next((pair for pair in respelled if pair[1] in levels), ())
-        return cls(name, tuple(levels), bool(joined), least, folded, kept)
+        share = sum(counts[level] for level in joined) / max(1, len(values))
+        return cls(name, tuple(levels), bool(joined), least, folded, kept, share)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

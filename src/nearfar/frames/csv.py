@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -113,7 +114,7 @@ class CsvReader(TableReader):
             left -= len(more)
             is_open ^= more.count(b'"') % 2 == 1
         record = b"".join(lines)
-        if not record.strip():
+        if not record.removeprefix(codecs.BOM_UTF8).strip():
             raise TableError(f"{self.path} has no header; its first line must name the columns.")
         return self._utf8(record).decode("utf-8-sig")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import tokenize
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -149,26 +150,15 @@ TYPED_FORMATS = (
 
 
 class ArrayReader(TableReader):
-    """A 2-d array in an .npy file, or the array X of an .npz file, or its only one.
-
-    Parameters
-    ----------
-    _: Arrays need no folder for temporary files.
-    load: Returns the array; by default it is that of an .npy file, mapped to memory.
-    """
+    """A 2-d array in an .npy file, or in the copy of what is in an .npz file."""
 
     others = pl.Schema()
 
     def __init__(
-        self,
-        path: Path,
-        choice: ColumnChoice,
-        _: Path | None = None,
-        load: Callable[[], Array] | None = None,
+        self, path: Path, choice: ColumnChoice, _: Path | None = None, copy: Path | None = None
     ) -> None:
-        self.path = path
-        self._load = load or partial(np.load, path, mmap_mode="r")
-        array = np.asarray(self._load())
+        self.path, self._content = path, copy or path
+        array = np.asarray(_loaded(self._content, mmap_mode="r"))
         if array.ndim != 2 or array.dtype.kind not in "fiub":
             raise TableError(
                 f"{path} must have a 2-d array of numbers; got {array.dtype} {array.shape}."
@@ -181,14 +171,14 @@ class ArrayReader(TableReader):
             )
         self._shape = array.shape
         self.dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
-        self.features = tuple(str(number) for number in range(array.shape[1]))
+        self.features = tuple(map(str, range(array.shape[1])))
 
     def _read_batches(self) -> Iterator[Batch]:
         total, width = self._shape
         rows = batch_rows(width)
         for start in range(0, total, rows):
             # Pages count as memory until their mapping is closed, so that each batch has its own.
-            mapped = self._load()
+            mapped = _loaded(self._content, mmap_mode="r")
             X = np.array(mapped[start : start + rows], dtype=self.dtype, order="C")
             del mapped
             yield Batch(X, self.others.to_frame(), total)
@@ -201,26 +191,32 @@ def open_npz(path: Path, choice: ColumnChoice, scratch: Path | None) -> Iterator
     if "X" not in names and len(names) != 1:
         raise TableError(f"{path} has no array X; it has {listed(names)}.")
     name = "X" if "X" in names else names[0]
-    if scratch is None:
-        array = load_array(path, name)
-        yield ArrayReader(path, choice, load=lambda: array)
-        return
+    check_archive(path, f"{name}.npy")
     with (
         zipfile.ZipFile(path) as archive,
         archive.open(f"{name}.npy") as packed,
         unpacked_copy(path, packed, scratch) as copy,
     ):
-        yield ArrayReader(path, choice, load=partial(np.load, copy, mmap_mode="r"))
+        yield ArrayReader(path, choice, copy=copy)
+
+
+def _loaded(file: Any, **options: Any) -> Any:
+    """Load an array, never one that runs code."""
+    try:
+        return np.load(file, allow_pickle=False, **options)
+    # NumPy reads headers as Python.
+    except (TypeError, SyntaxError, tokenize.TokenError) as error:
+        raise ValueError(f"its header is damaged: {error}") from error
 
 
 def load_array(path: Path, name: str | None = None) -> Array:
-    """Read an array of an .npy file, or one of an .npz file; never one that runs code."""
+    """Read an array of an .npy file, or one of an .npz file."""
     if not path.is_file():
         raise no_file(path)
     with reading(path), path.open("rb") as file:
         if name is not None:
             check_archive(path, f"{name}.npy")
-        content = np.load(file, allow_pickle=False)
+        content = _loaded(file)
         return np.asarray(content if name is None else content[name])
 
 
@@ -478,9 +474,10 @@ class RecipeReader(TableReader):
             others = batch.others.select(self.others.names())
             yield Batch(X.astype(self.dtype, copy=False), others, batch.total)
         for kind in self._columns.kinds_:
-            if unseen[kind.name] > _MANY_UNSEEN * row:
-                rare = "are rare or " if isinstance(kind, Category) and kind.rare else ""
+            rare = kind.rare_share if isinstance(kind, Category) else 0.0
+            if unseen[kind.name] > (rare + _MANY_UNSEEN) * row:
+                also = f", or are rare there, as {100 * rare:.0f}% are" if rare else ""
                 note(
-                    f"column {kind.name}: {unseen[kind.name]} of {row} values {rare}were not in "
-                    f"the training rows ({self.path.name})."
+                    f"column {kind.name}: {unseen[kind.name]} of {row} values were not in the "
+                    f"training rows{also} ({self.path.name})."
                 )

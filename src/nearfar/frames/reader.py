@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import re
 import sys
-import tokenize
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -42,8 +41,6 @@ _READ_ERRORS = (
     NotImplementedError,
     zipfile.BadZipFile,
     zlib.error,
-    tokenize.TokenError,
-    SyntaxError,
     gzip.BadGzipFile,
     pl.exceptions.PanicException,
 )

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import tokenize
 from abc import abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
@@ -116,7 +117,11 @@ class NpyRows(Rows):
                 if version == (1, 0)
                 else npy_format.read_array_header_2_0
             )
-            shape, fortran, stored = read(file)
+            try:
+                shape, fortran, stored = read(file)
+            # NumPy reads the header as Python.
+            except (TypeError, SyntaxError, tokenize.TokenError) as error:
+                raise ValueError(f"{path} has a damaged header: {str(error)[:80]}") from error
             offset = file.tell()
             stamp = stamp_of(os.fstat(file.fileno()))
         if fortran and len(shape) == 2 and min(shape) > 1:
