@@ -46,11 +46,7 @@ from nearfar.learners.declaration import (
     learner,
 )
 from nearfar.learners.fitting import Data, FitMethod, samples_blocks
-from nearfar.learners.problem import (
-    FitInput,
-    Problem,
-    build_near_covariance,
-)
+from nearfar.learners.problem import FitInput, Problem, build_near_covariance
 from nearfar.learners.score import labelled_sample, score
 from nearfar.learners.selection.choice import Selection, Shrinkage
 from nearfar.learners.selection.scale import SCALES
@@ -76,11 +72,7 @@ _FAMILIES = ("boosting", "classic", "forest", "max_margin", "nca", "selection.au
 
 @learner
 class MetricLearner(
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    CallbackSupportMixin,
-    BaseEstimator,
-    ABC,
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator, ABC
 ):
     """Base of the learners."""
 

@@ -27,12 +27,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from nearfar.learners.problem import (
-    FitInput,
-    MetricBuilder,
-    Problem,
-    covariance_matrix,
-)
+from nearfar.learners.problem import FitInput, MetricBuilder, Problem, covariance_matrix
 from nearfar.learners.scaling import RowSpan, Scaler
 from nearfar.learners.selection import scale as scales
 from nearfar.learners.selection.choice import (
@@ -597,13 +592,7 @@ def learn(data: Data, scale: str | None, method: FitMethod, selection: Selection
     return builder.lift(problem.metric(run(problem, selection), builder))
 
 
-def follow(
-    method: FitMethod,
-    data: Data,
-    scale: str | None,
-    seed: int,
-    warm: Any = None,
-) -> Path:
+def follow(method: FitMethod, data: Data, scale: str | None, seed: int, warm: Any = None) -> Path:
     """Begin a trial fit: return the prior, and the metrics along the fit."""
     prepared = prepare(data, scale, np.random.RandomState(seed), warm, method.span)
     problem = method.build(prepared)

@@ -29,6 +29,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.learners.base import ConstraintLearner
+from nearfar.learners.boosting.all_triplets_operator import AllTripletsOperator
 from nearfar.learners.boosting.triplet_operator import Line, ThresholdedLine
 from nearfar.learners.declaration import MaxRows, learner
 from nearfar.learners.problem import (
@@ -105,16 +106,6 @@ class Operator(Protocol):
 
     def votes_state(self, directions: Matrix, alphas: Vector, thresholds: Vector) -> State:
         """Return the state of thresholded squared lengths, each with its weight."""
-
-
-class BlockOperator(Protocol):
-    """An operator that can look along several directions at once."""
-
-    def evaluate(self, L: Matrix, about: Any = None) -> tuple[float, Weights, Matrix]:
-        """Return loss, weights u and A(u) of the metric L'L."""
-
-    def curvature(self, u: Weights, V: Matrix, values: Vector) -> Matrix:
-        """Return the covariance of the margins along the rows of V, whose means are `values`."""
 
 
 class Rule(ABC):
@@ -208,7 +199,7 @@ def boost(operator: Operator, rule: Rule, state: State, *, max_iter: int) -> Ite
 
 
 def boost_in_blocks(
-    operator: BlockOperator, rule: Rule, L: Matrix, *, block_size: int, max_iter: int
+    operator: AllTripletsOperator, rule: Rule, L: Matrix, *, block_size: int, max_iter: int
 ) -> Iterations:
     """Boost with several directions per iteration: the leading eigenvectors of A(u).
 

@@ -391,13 +391,7 @@ def _optimal_factor(
         value = loss + rule.v * float(flat @ flat)
         return value / rule.unit, gradient.ravel() / rule.unit
 
-    options: Any = {
-        "maxiter": 1000,
-        "maxfun": 2000,
-        "maxcor": 20,
-        "ftol": 0.0,
-        "gtol": 1e-10,
-    }
+    options: Any = {"maxiter": 1000, "maxfun": 2000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-10}
     try:
         result = minimize(objective, L.ravel(), jac=True, method="L-BFGS-B", options=options)
     except _UnboundedError as beyond:

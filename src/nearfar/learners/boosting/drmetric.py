@@ -65,11 +65,7 @@ from nearfar.numerics.edges import Unit
 from nearfar.runtime import parameters
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.parameters import boolean, choice, integer, number, optional
-from nearfar.supervision import (
-    FarTargetTriplets,
-    NearestTriplets,
-    Triplets,
-)
+from nearfar.supervision import FarTargetTriplets, NearestTriplets, Triplets
 from nearfar.typing import Matrix, Vector
 
 # Keeps the logarithm of a weight finite.

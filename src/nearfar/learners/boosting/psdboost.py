@@ -141,7 +141,7 @@ class PSDBoost(BoostingLearner):
 
     auto_order: ClassVar[int | None] = None
     parameter_rules: ClassVar[dict[str, parameters.ParameterRule]] = {
-        "nu": number(above=0.0, at_most=1.0),
+        "nu": number(above=0.0, at_most=1.0)
     }
 
     def _build_problem(self, data: FitInput) -> PSDBoostProblem:

@@ -246,7 +246,7 @@ class ClosedFormLearner(MetricLearner):
     reads_rows: ClassVar[tuple[str, ...]] = ("labels", "chunklets", "pairs")
     auto_scales: ClassVar[tuple[str, ...]] = ("unit", "standard")
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {
-        "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0)),
+        "shrinkage": either(choice("auto"), number(at_least=0.0, at_most=1.0))
     }
 
 

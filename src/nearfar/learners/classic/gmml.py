@@ -33,12 +33,7 @@ import numpy as np
 from scipy.linalg import cholesky, eigh, inv, solve_triangular
 
 from nearfar.learners.classic.closed_form_base import Axes, Solution, SummedClosedForm
-from nearfar.learners.classic.scatter import (
-    Evidence,
-    Shrinkage,
-    pair_scatters,
-    with_ridge,
-)
+from nearfar.learners.classic.scatter import Evidence, Shrinkage, pair_scatters, with_ridge
 from nearfar.learners.declaration import learner
 from nearfar.learners.problem import factor_on_scaled_points
 from nearfar.learners.scaling import Scaler

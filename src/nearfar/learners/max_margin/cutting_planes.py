@@ -256,10 +256,7 @@ def cut_planes(
         if converged or printed:
             best, objective = candidate, value
         yield Iteration(
-            objective,
-            gap=objective - lower,
-            step=float(model.alpha.max()),
-            payload=best,
+            objective, gap=objective - lower, step=float(model.alpha.max()), payload=best
         )
         if converged:
             return "converged"

@@ -305,10 +305,7 @@ class MaxMarginProblem(Problem):
             if self.solver == "box" or reason != "stalled":
                 return reason
         planes = cut_planes(
-            objective,
-            max_iter=self.max_iter,
-            start=self.start,
-            printed=self.printed,
+            objective, max_iter=self.max_iter, start=self.start, printed=self.printed
         )
         return (yield from planes)
 

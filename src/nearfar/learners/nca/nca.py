@@ -130,7 +130,7 @@ class _SingleMapLearner(MapLearner):
     reads_rows: ClassVar[tuple[str, ...]] = ("labels",)
     rotates: ClassVar[bool] = True
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {
-        "batch_size": optional(integer(at_least=2)),
+        "batch_size": optional(integer(at_least=2))
     }
 
     def _kinds_read(self) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ class NCA(_SingleMapLearner):
     auto_order: ClassVar[int | None] = 12
     compare_order: ClassVar[int | None] = 7
     parameter_rules: ClassVar[dict[str, ParameterRule]] = {
-        "objective": choice("expected", "likelihood"),
+        "objective": choice("expected", "likelihood")
     }
 
     def _objective(self) -> tuple[Gain, float]:
@@ -269,9 +269,7 @@ class SparseNCA(_SingleMapLearner):
 
     auto_order: ClassVar[int | None] = 13
     compare_order: ClassVar[int | None] = 5
-    parameter_rules: ClassVar[dict[str, ParameterRule]] = {
-        "sparsity": number(at_least=0.0),
-    }
+    parameter_rules: ClassVar[dict[str, ParameterRule]] = {"sparsity": number(at_least=0.0)}
 
     def _objective(self) -> tuple[Gain, float]:
         return likelihood, self.sparsity
