@@ -119,11 +119,6 @@ class FitMethod:
     span: RowSpan | None = None
 
     @property
-    def name(self) -> str:
-        """Name of the learner, for messages."""
-        return type(self.learner).__name__
-
-    @property
     def seed(self) -> int:
         """What trial fits and samples are drawn with."""
         state = self.learner.random_state
