@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nearfar.datasets import available, load
-from nearfar.datasets.catalogue import COLLECTIONS, DESCRIPTIONS
+from nearfar.datasets.loading import COLLECTIONS, DESCRIPTIONS
 
 REAL = os.environ.get("NEARFAR_DATA", "")
 needs_files = pytest.mark.skipif(

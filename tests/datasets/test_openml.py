@@ -15,7 +15,7 @@ import pytest
 import sklearn.datasets
 
 from nearfar.datasets import available, load, loading
-from nearfar.datasets.catalogue import DESCRIPTIONS
+from nearfar.datasets.loading import DESCRIPTIONS
 
 REAL = os.environ.get("NEARFAR_DATA", "")
 needs_files = pytest.mark.skipif(

@@ -13,7 +13,14 @@ the weights of the constraints.
 To write your own, derive from `Loss`.
 """
 
-from nearfar.losses.loss import Exponential, Hinge, Logistic, Loss, SquaredHinge, named_loss
-from nearfar.losses.soft_margin import SoftMargin
+from nearfar.losses.loss import (
+    Exponential,
+    Hinge,
+    Logistic,
+    Loss,
+    SoftMargin,
+    SquaredHinge,
+    named_loss,
+)
 
 __all__ = ["Exponential", "Hinge", "Logistic", "Loss", "SoftMargin", "SquaredHinge", "named_loss"]

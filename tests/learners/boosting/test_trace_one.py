@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from nearfar.learners.boosting.trace_one import best_terms, best_terms_by_lp, worst_weights
 from nearfar.losses import SoftMargin
-from nearfar.losses.soft_margin import water_level
+from nearfar.losses.loss import water_level
 from references import drmetric as reference
 
 

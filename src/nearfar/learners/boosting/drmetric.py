@@ -19,7 +19,7 @@ the directions independent.
 Where nearfar departs from the paper, and why:
 
 - Weights above alpha are not just cut off, which leaves the simplex (sums of 0.08 to 0.44): (12) is
-  the true minimiser with the cap, tau being found by filling up (`soft_margin`).
+  the true minimiser with the cap, tau being found by filling up (`SoftMargin`).
 - w maximises the same problem that d minimises. The paper's w from the linear programme (4) belongs
   to a problem without delta, is not unique, and is not the partner of d: ``solver="lp"``.
 - The order in an iteration is u, w, d, so that each direction sees the weights of all before it.
