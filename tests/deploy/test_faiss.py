@@ -4,7 +4,6 @@ import sys
 
 import faiss
 import numpy as np
-import pandas as pd
 import pytest
 
 from nearfar import GatedMetric, Metric
@@ -100,12 +99,6 @@ def test_centring_keeps_digits(rows, queries):
     expected = metric.distances(queries, rows) ** 2
     found, indices = metric.to_faiss(rows + far).search((queries + far).astype(np.float32), K)
     np.testing.assert_allclose(found, np.take_along_axis(expected, indices, 1), rtol=1e-3)
-
-
-def test_features_of_a_table_are_found_by_name():
-    table = pd.DataFrame({"b": [9.0, 8.0], "a": [1.0, 5.0]})
-    index = Metric([[1.0, 0.0]], ["a", "b"]).to_faiss(table)
-    assert index.search(np.array([[4.0, 0.0]], dtype=np.float32), 1)[1].item() == 1
 
 
 def test_errors(monkeypatch, rows):

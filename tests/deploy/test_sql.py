@@ -222,7 +222,7 @@ def test_a_cutoff_is_that_of_the_adapter(database, rows, queries, score):
 
 def test_errors():
     metric = Metric.identity(3)
-    with pytest.raises(ValueError, match="dialect must be 'duckdb' or 'pgvector'; got 'mysql'"):
+    with pytest.raises(ValueError, match=r"dialect .* 'mysql'"):
         metric.to_sql("v", dialect="mysql")
     with pytest.raises(ValueError, match="no feature names; name the column of vectors"):
         metric.to_sql()

@@ -183,14 +183,6 @@ def test_a_loss_with_a_name_can_be_requested(monkeypatch):
     assert isinstance(named_loss("other"), Other)
 
 
-def test_named_losses():
-    assert isinstance(named_loss("exponential"), Exponential)
-    assert named_loss("squared_hinge") == SquaredHinge()
-    own = Logistic()
-    assert named_loss(own) is own
-    assert all(isinstance(loss, Loss) for loss in SMOOTH)
-
-
 def test_the_soft_margin_is_a_loss(rng):
     soft = SoftMargin(np.full(30, 1 / 30), cap=0.1, sharpness=3.0)
     margins, H = rng.standard_normal(30), rng.standard_normal(30)

@@ -29,10 +29,6 @@ def test_distances_are_those_of_the_matrix(metric, rng):
     np.testing.assert_allclose(metric.transform(X), X @ metric.L.T)
 
 
-def test_float32_stays_float32(metric, rng):
-    assert metric.transform(rng.standard_normal((2, 5)).astype(np.float32)).dtype == np.float32
-
-
 def test_from_matrix_is_a_factor(rng):
     A = rng.standard_normal((2, 4))
     metric = Metric.from_matrix(A.T @ A)

@@ -60,7 +60,7 @@ def test_whether_all_distances_are_zero(parts):
 def test_arrays_that_do_not_fit_or_are_not_finite(parts, place):
     wrong = [*parts]
     wrong[place] = wrong[place][:-1]
-    with pytest.raises(ValueError, match=r"must have shapes .*\(rank, n_features\); got \("):
+    with pytest.raises(ValueError, match=r"must have shapes"):
         WideMetric(*wrong)
     infinite = [array.copy() for array in parts]
     infinite[place].flat[3] = np.inf

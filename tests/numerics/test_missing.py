@@ -131,7 +131,7 @@ def test_triplets_of_missing_values_are_no_ties():
 
 
 def test_how_many_are_missing():
-    with pytest.raises(ValueError, match="y: no value in 2 rows, the first of them 1; fill"):
+    with pytest.raises(ValueError, match=r"y: .* 2 rows.* 1;"):
         refuse_missing(["a", None, "b", None], "y")
     with pytest.raises(ValueError, match=r"X has masked entries \(3\)"):
         refuse_masked(np.ma.masked_less(np.arange(6), 3), "X")
@@ -146,7 +146,7 @@ class TestUnlabelledRows:
 
     @pytest.mark.parametrize("learner", [RCA(), LDA(), AutoMetric(candidates=["RCA"])])
     def test_they_take_no_part(self, learner):
-        with pytest.warns(UserWarning, match="16 rows have the label -1, which marks unlabelled"):
+        with pytest.warns(UserWarning, match="16 rows .* -1.* unlabelled"):
             found = learner.fit(X, self.Y).metric_.matrix
         np.testing.assert_array_equal(
             found, learner.fit(X[self.KNOWN], Y[self.KNOWN]).metric_.matrix
@@ -207,7 +207,7 @@ class TestUnlabelledRows:
         assert labelled_rows(y) is None
 
     def test_what_may_be_either_is_said(self):
-        with pytest.warns(UserWarning, match="-1 is taken as a class beside 0 and 1 .2 rows"):
+        with pytest.warns(UserWarning, match="-1 .* class .*2 rows"):
             assert labelled_rows([-1, -1, 0, 1]) is None
 
     def test_of_a_table(self):
@@ -253,5 +253,5 @@ class TestRemedies:
 
 
 def test_labels_of_text_and_numbers():
-    with pytest.raises(ValueError, match="y has text and other values; make all of them text"):
+    with pytest.raises(ValueError, match="y has text and other"):
         LDA().fit(np.eye(4), np.array(["a", 1, "a", 1], dtype=object))

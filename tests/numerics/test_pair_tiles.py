@@ -8,8 +8,7 @@ from scipy.special import logsumexp
 
 from nearfar.numerics import pair_tiles
 from nearfar.numerics.pair_tiles import Embedded, PairTiles, largest_squared_distance
-from nearfar.runtime.threads import limited_threads
-from problems import labelled, points_with_a_single, set_bands
+from problems import labelled, points_with_a_single
 
 TOLERANCE = {np.float64: 1e-12, np.float32: 2e-5}
 
@@ -185,19 +184,6 @@ def test_laplacian_and_scatter_equal_loops(band_rows, dtype):
     np.testing.assert_allclose(table.pairs.scatter_matrix(weights_of, table.P), loops, atol=size)
     constants = table.pairs.laplacian(weights_of, np.ones((n, 1), dtype))
     np.testing.assert_allclose(constants, 0.0, atol=size)
-
-
-def test_sums_do_not_depend_on_the_number_of_threads(monkeypatch):
-    set_bands(monkeypatch, 3)
-    X, y, _ = labelled(n=200)
-    results = []
-    for n_jobs in (1, 2, 5):
-        with limited_threads(n_jobs):
-            pairs = PairTiles(y)
-            form = Embedded(X[pairs.order], np.ones(4))
-            product = pairs.laplacian(lambda band, f=form: f.weights(band).merged(), X[:, :2])
-        results.append(product.tobytes())
-    assert len(set(results)) == 1
 
 
 def test_largest_squared_distance(monkeypatch, rng):

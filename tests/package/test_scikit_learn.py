@@ -163,9 +163,7 @@ learner of each family."""
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("kind", [csr_array, coo_matrix])
 def test_sparse_rows_are_refused_with_what_to_do(use, kind):
-    with pytest.raises(
-        TypeError, match=r"is sparse and must be dense: .*SVD.*toarray.*sparse_output=False"
-    ):
+    with pytest.raises(TypeError, match=r"sparse .*SVD.*toarray.*sparse_output=False"):
         USES[use](kind(X))
 
 

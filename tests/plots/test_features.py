@@ -40,18 +40,6 @@ class TestImportances:
         with pytest.raises(ValueError, match="13 features need one column each; got 2"):
             plots.importances(PLAIN, X, columns=["a", "b"])
 
-    def test_all_features_and_without_points(self):
-        ax = plots.importances(PLAIN)
-        np.testing.assert_allclose(
-            sorted(bar.get_width() for bar in ax.patches), np.sort(feature_importances(PLAIN))
-        )
-        assert ax.get_xlabel() == "share of diag(M)"
-        assert ax.get_title() == ""
-        one = plots.importances(Metric([[3.0]]), [[0.0], [1.0]], ax=ax)
-        assert one is ax
-        assert ax.yaxis_inverted()
-        assert ax.patches[-1].get_width() == 1
-
     def test_shares_that_cancel_are_drawn_relative_to_their_absolute_sum(self):
         metric = Metric([[1.0, -1.0]], ["one", "other"])
         points = np.array([[0.0, 0.1], [1.0, 1.0], [2.0, 2.1], [3.0, 3.0]])

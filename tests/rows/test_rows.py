@@ -145,7 +145,7 @@ def test_lists_that_do_not_fit_are_named(tmp_path):
     path = tmp_path / "X.parquet"
     for last in ([1.0], None):
         pq.write_table(pa.table({"v": [[1.0, 2.0], [3.0, 4.0], last]}), path)
-        with pytest.raises(ValueError, match=r"'v' .* lists of several lengths; the first has 2"):
+        with pytest.raises(ValueError, match=r"'v' .* lengths.* 2"):
             open_rows(path)[:]
     pq.write_table(pa.table({"v": [[1.0]], "w": [[1.0]]}), path)
     with pytest.raises(ValueError, match="several columns of lists: v, w"):
@@ -229,7 +229,7 @@ def test_a_file_that_changes_is_an_error(X, tmp_path, ending, how):
         path.unlink()
     save(-X)
     os.utime(path, ns=(0, 0))
-    with pytest.raises(ValueError, match="has changed since it was opened; open it again"):
+    with pytest.raises(ValueError, match="has changed"):
         rows[2:4]
     np.testing.assert_array_equal(open_rows(path)[2:4], -X[2:4])
     # A worker may have a copy, with another time.

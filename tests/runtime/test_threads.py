@@ -102,14 +102,6 @@ def test_threads_know_the_deadline():
         list(Threads().map(work, 4, 1))
 
 
-def test_errors_in_threads_arrive():
-    def work(part):
-        raise RuntimeError(f"in {part.start}")
-
-    with limited_threads(2), pytest.raises(RuntimeError, match="in 0"):
-        list(Threads().map(work, 4, 1))
-
-
 def test_child_processes_use_one_thread(monkeypatch):
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "a parent")
     assert Threads().n_threads == 1

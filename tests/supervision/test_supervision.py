@@ -313,12 +313,6 @@ def test_raters_stay_with_their_judgements(kind, rng):
         replace(given, raters=["Ann"])
 
 
-def test_one_rater_is_like_none(rng):
-    given = judged_by_four("triplets", rng)
-    alone = replace(given, raters=np.zeros(120, dtype=int))
-    np.testing.assert_array_equal(alone.groups(), replace(given, raters=None).groups())
-
-
 def test_points_that_are_masked_or_complex_are_refused():
     points = np.arange(24.0).reshape(4, 2, 3)
     similar = [True, False, True, False]

@@ -31,7 +31,7 @@ class TestTriplets:
     def test_refuses_weights_whose_sums_overflow(self, kind):
         index, similar = np.array([[0, 1, 2], [1, 2, 0]]), [True, False]
         last = (index,) if kind is Triplets else (index[:, :2], similar)
-        with pytest.raises(ValueError, match=rf"{kind.__name__} need weights of at most 1e\+\d+;"):
+        with pytest.raises(ValueError, match=rf"{kind.__name__} .* at most 1e\+"):
             kind(*last, [1e308, 1.0])
 
     def test_the_largest_weights_of_pairs_make_triplets(self):
@@ -191,7 +191,7 @@ def test_folds_without_triplets_are_errors():
         lambda cv: cross_val_score(BoostMetric(max_iter=2), X, triplets, cv=cv),
         lambda cv: GridSearchCV(BoostMetric(), {"max_iter": [2]}, cv=cv).fit(X, triplets),
     ):
-        with pytest.raises(ValueError, match=r"None of the 20 Triplets is among .* Shuffle the"):
+        with pytest.raises(ValueError, match=r"20 Triplets .* Shuffle"):
             search(KFold(3))
     assert len(triplets[3]) == 1
     assert len(triplets[[]]) == 0
