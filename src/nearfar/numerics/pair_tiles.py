@@ -327,12 +327,12 @@ class Embedded:
             far[rows, columns] = 0.0
         return BandWeights(band, far, near)
 
-    def soft_weights(self, band: Band, *, number: int = 0) -> Floats:
+    def soft_weights(self, band: Band) -> Floats:
         """exp(-H) of all pairs, whatever their classes, and 0 for the pair of a row with itself.
 
         Each row is divided by its largest weight, so that no sum underflows.
         """
-        weights = self.negative(band, 0.0, number)
+        weights = self.negative(band, 0.0, 0)
         rows = slice(0, band.height), slice(0, weights.shape[1])
         _exclude_own(band, *rows, weights, -np.inf)
         weights -= weights.max(axis=1, keepdims=True)
