@@ -68,5 +68,6 @@ from nearfar.supervision import Triplets as Triplets
 from nearfar.tables.learn import Learned as Learned
 from nearfar.tables.learn import learn as learn
 from nearfar.verification import PairVerifier as PairVerifier
+from nearfar.verification.threshold import threshold as threshold
 
 __version__: str

@@ -34,6 +34,10 @@ COMMANDS = {
             "tables.verify:verify",
             "nearfar verify faces.safetensors faces.csv pairs.csv --target 'fmr<=0.01'",
         ),
+        "threshold": (
+            "tables.threshold:threshold",
+            "nearfar threshold pairs.csv --score similarity --same same --left a --right b",
+        ),
         "evaluate": (
             "tables.evaluate:evaluate",
             "nearfar evaluate table.safetensors new.csv --label species",
@@ -76,7 +80,8 @@ COMMANDS = {
 """Module, function and example of each command, by group."""
 
 OPTION_GROUPS = {
-    "Supervision": "label numbers triplets pairs id group qrels beir ignore-unknown train",
+    "Supervision": "label numbers triplets pairs same left right id group qrels beir "
+    "ignore-unknown train",
     "Columns": "drop numeric categorical text impute show keep vector image-shape column image "
     "columns source bm25 number",
     "Questions": "kind random-share person pictures vectors ask questions",

@@ -67,8 +67,10 @@ class Declared:
     def is_argument(self) -> bool:
         """Whether it has no dashes."""
         here = self.parameter
-        required = here.kind is here.POSITIONAL_OR_KEYWORD and here.default is here.empty
-        return required or here.kind is here.VAR_POSITIONAL or here.name in OPTIONAL_ARGUMENTS
+        if here.kind is here.VAR_POSITIONAL:
+            return True
+        wanted = here.default is here.empty or here.name in OPTIONAL_ARGUMENTS
+        return here.kind is here.POSITIONAL_OR_KEYWORD and wanted
 
     @property
     def is_source(self) -> bool:
