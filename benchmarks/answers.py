@@ -21,7 +21,7 @@ import numpy as np
 
 from claims_search import collections
 from nearfar import Relevance, RetrievalAdapter
-from nearfar.search.adapter_use import set_aside
+from nearfar.search.adapter import set_aside
 from nearfar.search.cutoff import AnswerEvidence, search_target
 from nearfar.search.relevance import document_groups
 from nearfar.verification import TargetNotCertifiedError

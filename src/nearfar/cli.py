@@ -49,7 +49,7 @@ COMMANDS = {
     },
     "Search": {
         "adapt": (
-            "old_commands.adapt:adapt",
+            "search.adapt:adapt",
             "nearfar adapt queries.parquet documents.parquet --qrels judged.qrels",
         ),
         "weigh": (
@@ -57,7 +57,7 @@ COMMANDS = {
             "nearfar weigh queries.parquet documents.parquet --qrels judged.qrels --bm25 text",
         ),
         "search-report": (
-            "old_commands.search_report:search_report",
+            "search.adapt:search_report",
             "nearfar search-report queries.parquet documents.parquet --qrels judged.qrels",
         ),
         "gate": (

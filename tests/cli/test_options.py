@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nearfar.tables.fitting import parse_seconds
+from nearfar.runtime.progress import parse_seconds
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_measure_of_searches_is_in_their_table():
     hit = Measure("hit@{k}", lambda s: s.results.mrr(s.k) > 0, "searches", ("searches",), "hit")
     register(hit)
     try:
-        found = compare_retrieval(X[:30], X, Relevance(range(30), range(30)), {}, k=5)
+        found = compare_retrieval(X[:30], X, Relevance(range(30), range(30)), {}, results=5)
     finally:
         unregister(hit)
     assert found.rows()[0]["hit@5"] == np.mean(found["untouched"].values["MRR@5"] > 0)

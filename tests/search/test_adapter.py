@@ -8,8 +8,8 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearfar import Relevance, RetrievalAdapter
-from nearfar.search import JudgedRanking, ranking_loss, search
-from nearfar.search.adapter_choice import _mean_gains
+from nearfar.search import JudgedRanking, learning, search
+from nearfar.search.learning import _mean_gains
 from nearfar.search.relevance import document_groups
 from search.cranfield import read_cranfield
 from search.problems import topic_search
@@ -30,11 +30,10 @@ def untouched(Q, X, relevance):
 
 
 @pytest.mark.parametrize("side", ["query", "both"])
-@pytest.mark.parametrize("form", ["full", "identity_plus_low_rank"])
-def test_raises_ndcg_of_new_queries(side, form):
+def test_raises_ndcg_of_new_queries(side):
     Q, X, relevance = topic_search(n_queries=4)
     seen, new = relevance.queries[::2], relevance.queries[1::2]
-    adapter = RetrievalAdapter(side=side, form=form, score="dot").fit(Q, X, relevance.subset(seen))
+    adapter = RetrievalAdapter(side=side, score="dot").fit(Q, X, relevance.subset(seen))
     assert adapter.chosen_.helps
     assert "rises" in str(adapter.chosen_)
     later = relevance.subset(new)
@@ -70,32 +69,11 @@ def test_cranfield(data_folder, side):
     assert ndcg(few, Q, X, new) > untouched(Q, X, new) - 0.005
 
 
-def test_low_rank_is_judged_beside_the_leading_components():
-    Q, X, relevance = topic_search()
-    adapter = RetrievalAdapter(form="low_rank", rank=4, score="dot").fit(Q, X, relevance)
-    assert adapter.chosen_.helps
-    _, axes = np.linalg.eigh(np.cov(X.T))
-    leading = axes[:, -4:] @ axes[:, -4:].T
-    expected = untouched(Q @ leading, X, relevance)
-    assert adapter.chosen_.before == pytest.approx(expected, abs=1e-9)
-
-
 def test_too_few_queries_leave_the_vectors_alone():
     Q, X, relevance = topic_search()
     adapter = RetrievalAdapter().fit(Q, X, relevance.subset([0, 2, 4]))
     assert not adapter.chosen_.helps
     assert "too few" in str(adapter.chosen_)
-
-
-def test_begins_at_the_untouched_score():
-    Q, X, relevance = topic_search()
-    strong = RetrievalAdapter(cv=None, start="identity", strength=1e9, score="dot").fit(
-        Q, X, relevance
-    )
-    np.testing.assert_allclose(strong.W_, np.eye(8), atol=1e-6)
-    weak = RetrievalAdapter(cv=None, start="identity").fit(Q, X, relevance)
-    assert not np.allclose(weak.W_, np.eye(8))
-    assert np.all(np.diff(weak.history_.objective) < 0)
 
 
 def test_begins_at_the_covariance_of_relevant_pairs():
@@ -140,29 +118,6 @@ def test_cosine_ignores_lengths():
     np.testing.assert_allclose(np.linalg.norm(adapter.transform_documents(X), axis=1), 1)
 
 
-def test_forms_have_their_rank():
-    Q, X, relevance = topic_search()
-
-    def learned(**parameters):
-        return RetrievalAdapter(cv=None, rank=3, **parameters).fit(Q, X, relevance).W_
-
-    assert np.linalg.matrix_rank(learned(form="low_rank"), tol=1e-8) == 3
-    assert np.linalg.matrix_rank(learned(form="identity_plus_low_rank") - np.eye(8), tol=1e-8) == 3
-    assert np.linalg.matrix_rank(learned(form="full") - np.eye(8), tol=1e-8) == 8
-
-
-def test_low_rank_of_both_sides_makes_shorter_vectors():
-    Q, X, relevance = topic_search()
-    adapter = RetrievalAdapter(side="both", form="low_rank", rank=3, score="dot").fit(
-        Q, X, relevance
-    )
-    P, D = adapter.transform_queries(Q), adapter.transform_documents(X)
-    assert P.shape == (len(Q), 3)
-    assert D.shape == (len(X), 3)
-    prepare = adapter._whitening or (lambda rows: rows)
-    np.testing.assert_allclose(P @ D.T, prepare(Q) @ adapter.W_ @ prepare(X).T, atol=1e-9)
-
-
 def test_grades_are_weights():
     rng = np.random.RandomState(0)
     Q, X = rng.normal(size=(6, 3)), rng.normal(size=(40, 3))
@@ -178,12 +133,13 @@ def test_grades_are_weights():
 def test_mined_negatives_agree_with_the_whole_corpus(monkeypatch):
     Q, X, relevance = topic_search()
     whole = RetrievalAdapter(cv=None, max_iter=30).fit(Q, X, relevance).W_
-    monkeypatch.setattr(ranking_loss, "WHOLE_CORPUS", 10)
-    monkeypatch.setattr(ranking_loss, "_POOL", 20)
-    mined = RetrievalAdapter(cv=None, max_iter=30, n_negatives=200).fit(Q, X, relevance)
+    monkeypatch.setattr(learning, "WHOLE_CORPUS", 10)
+    monkeypatch.setattr(learning, "_POOL", 20)
+    monkeypatch.setattr(learning, "_NEGATIVES", 200)
+    mined = RetrievalAdapter(cv=None, max_iter=30).fit(Q, X, relevance)
     np.testing.assert_allclose(mined.W_, whole, rtol=0.02, atol=0.02)
-    few = RetrievalAdapter(n_negatives=5).fit(Q, X, relevance)
-    assert few.chosen_.helps
+    monkeypatch.setattr(learning, "_NEGATIVES", 5)
+    assert RetrievalAdapter().fit(Q, X, relevance).chosen_.helps
 
 
 def test_groups_by_document():
@@ -216,9 +172,7 @@ def test_same_seed_same_bytes_and_float32():
     assert pickle.loads(pickle.dumps(adapter)).kneighbors(Q, X)[1].shape == (len(Q), 10)
 
 
-@pytest.mark.parametrize(
-    "parameters", [{}, {"side": "both"}, {"side": "both", "form": "low_rank", "rank": 3}]
-)
+@pytest.mark.parametrize("parameters", [{}, {"side": "both"}])
 def test_survives_a_file(tmp_path, parameters):
     Q, X, relevance = topic_search()
     adapter = RetrievalAdapter(**parameters).fit(Q, X, relevance)
@@ -283,15 +237,11 @@ def test_bad_input_is_one_sentence(change, message):
     "parameters",
     [
         {"side": "document"},
-        {"form": "diagonal"},
-        {"rank": 0},
         {"score": "l2"},
-        {"start": "random"},
         {"strength": 0.0},
         {"max_iter": 0},
         {"cv": 1},
         {"answers": "some"},
-        {"n_negatives": 0},
     ],
 )
 def test_bad_parameters(parameters):

@@ -6,17 +6,14 @@ from scipy.stats import sem, t
 from threadpoolctl import threadpool_info
 
 from nearfar import Relevance, RetrievalAdapter
-from nearfar.search import JudgedRanking, adapter_choice, search
-from nearfar.search.adapter_choice import Corpus, _folds, pair_map, score_spread
-from nearfar.search.ranking_loss import Geometry
+from nearfar.search import JudgedRanking, learning, search
+from nearfar.search.learning import Corpus, pair_map, trial_folds
 from search.problems import topic_search
 
 
 def gains_of_each_query(Q, X, relevance, folds, strength, numbers, blends):
     """By iterations and blend, the gain of each held-out query."""
-    temperature = 0.5 * score_spread(Q[relevance.queries], X)
-    everything = np.arange(len(X))
-    corpus = Corpus(Q, X, relevance, Geometry.of(X), everything, temperature, 50, matched=True)
+    corpus = Corpus.of(Q, X, relevance, np.arange(len(X)))
     gains = {}
     for train, test in folds:
         before = JudgedRanking(search(Q, X, 10, queries=test), relevance).ndcg(10)
@@ -34,7 +31,7 @@ def test_chooses_the_largest_lower_bound(seed):
     Q, X, relevance = topic_search(n_queries=3, noise=1.0, seed=seed)
     chosen = RetrievalAdapter(max_iter=9, score="dot").fit(Q, X, relevance).chosen_
     every = relevance.queries
-    folds, apart = _folds(relevance, 5, "all", np.random.RandomState(0))
+    folds, apart = trial_folds(relevance, 5, "all", np.random.RandomState(0))
     strength = X.shape[1] / len(every)
     candidates = strength, (0, 5, 9), (0.2, 0.4, 0.6, 0.8, 1.0)
     gains = gains_of_each_query(Q, X, relevance, folds, *candidates)
@@ -56,7 +53,7 @@ def test_chooses_the_largest_lower_bound(seed):
 def test_folds_hold_out_enough_queries(n_queries, held_out):
     queries = np.arange(0, 3 * n_queries, 3)
     relevance = Relevance(queries, np.arange(n_queries))
-    folds, apart = _folds(relevance, 5, "all", np.random.RandomState(0))
+    folds, apart = trial_folds(relevance, 5, "all", np.random.RandomState(0))
     assert not apart
     assert [len(test) for _, test in folds] == held_out
     for train, test in folds:
@@ -83,7 +80,7 @@ def test_blas_has_one_thread_while_it_chooses(monkeypatch):
         return search(*args)
 
     seen, before = [], blas_threads()
-    monkeypatch.setattr(adapter_choice, "search", watched)
+    monkeypatch.setattr(learning, "search", watched)
     RetrievalAdapter(n_jobs=2).fit(*topic_search())
     assert set(seen) == {1}
     assert blas_threads() == before

@@ -18,7 +18,6 @@ K = 10
 KINDS: dict[str, dict[str, Any]] = {
     "query": {},
     "cosine": {"score": "cosine"},
-    "both, low rank": {"side": "both", "form": "low_rank", "rank": 3, "cv": 2, "score": "cosine"},
 }
 
 
@@ -28,8 +27,6 @@ def fitted(request: pytest.FixtureRequest) -> tuple[RetrievalAdapter, Any, Any]:
     Q, X, relevance = topic_search()
     options = {"cv": None, "max_iter": 3} | KINDS[request.param]
     adapter = RetrievalAdapter(**options).fit(Q, X, relevance)
-    if adapter.side == "both":
-        adapter._set_maps(None)
     return adapter, Q, X
 
 
@@ -99,10 +96,6 @@ def test_refusals(tmp_path: Path) -> None:
         adapter.to_faiss(None)
     with pytest.raises(ValueError, match="Name the column of the documents' vectors"):
         adapter.to_sql(None)
-    narrow = RetrievalAdapter(side="both", form="low_rank", rank=2, cv=None, max_iter=1)
-    narrow.fit(Q, X, relevance)
+    both = RetrievalAdapter(side="both", cv=None, max_iter=1).fit(Q, X, relevance)
     with pytest.raises(ValueError, match="whitens both tables is not a linear map"):
-        narrow.to_onnx(tmp_path / "m.onnx")
-    narrow._set_maps(None)
-    with pytest.raises(ValueError, match="maps documents too"):
-        narrow.to_sql("v")
+        both.to_onnx(tmp_path / "m.onnx")

@@ -33,7 +33,7 @@ class Spy(Stretched):
 def test_an_adapter_never_sees_the_queries_that_it_is_judged_on() -> None:
     Q, X, relevance, weights = noisy_searches(30)
     Spy.fits = []
-    found = compare_retrieval(Q, X, relevance, Spy(weights), cv=3)
+    found = compare_retrieval(Q, X, relevance, Spy(weights), folds=3)
     assert len(Spy.fits) == 3
     for fold, (seen, judged) in enumerate(Spy.fits):
         held_out = found.queries[found.folds == fold]
@@ -45,7 +45,7 @@ def test_an_adapter_never_sees_the_queries_that_it_is_judged_on() -> None:
 
 def test_figures_are_those_of_one_search() -> None:
     Q, X, relevance, weights = noisy_searches()
-    found = compare_retrieval(Q, X, relevance, Stretched(weights), k=5)
+    found = compare_retrieval(Q, X, relevance, Stretched(weights), results=5)
     plain = JudgedRanking(search(unit_length(Q), unit_length(X), 100), relevance)
     np.testing.assert_allclose(found["untouched"].values["nDCG@5"], plain.ndcg(5))
     np.testing.assert_allclose(found["untouched"].values["AP@100"], plain.average_precision(100))
@@ -111,9 +111,9 @@ def test_the_better_of_two_is_named() -> None:
 
 def test_the_default_is_a_retrieval_adapter_with_the_same_score() -> None:
     Q, X, relevance, _ = noisy_searches(60)
-    found = compare_retrieval(Q, 3 * X, relevance, score="cosine", cv=2)
+    found = compare_retrieval(Q, 3 * X, relevance, score="cosine", folds=2)
     same = RetrievalAdapter(score="cosine", random_state=0)
-    expected = compare_retrieval(Q, 3 * X, relevance, same, cv=2)
+    expected = compare_retrieval(Q, 3 * X, relevance, same, folds=2)
     for name in ("untouched", "adapted"):
         np.testing.assert_array_equal(
             found[name].ranking.documents, expected[name].ranking.documents
@@ -154,7 +154,7 @@ def test_the_same_seed_gives_the_same_folds() -> None:
 def test_queries_without_a_relevant_document_are_left_out() -> None:
     Q, X, _, _ = noisy_searches(20)
     judged = Relevance(np.arange(12), np.arange(12), np.repeat([1, 0], [10, 2]))
-    found = compare_retrieval(Q, X, judged, {}, cv=2)
+    found = compare_retrieval(Q, X, judged, {}, folds=2)
     assert found.queries.tolist() == list(range(10))
 
 
@@ -162,11 +162,9 @@ def test_inner_products_rank_by_length_too() -> None:
     X = np.array([[1.0, 0.0], [3.0, 3.0], [0.0, 1.0]])
     Q = np.array([[1.0, 0.0], [0.0, 1.0]])
     relevance = Relevance([0, 1], [1, 1])
-    cosine, dot = (
-        compare_retrieval(Q, X, relevance, {}, cv=2, k=1, score=score).untouched.means["MRR@1"]
-        for score in ("cosine", "dot")  # type: ignore[misc]
-    )
-    assert (cosine, dot) == (0.0, 1.0)
+    for score, expected in (("cosine", 0.0), ("dot", 1.0)):
+        found = compare_retrieval(Q, X, relevance, {}, folds=2, results=1, score=score)  # type: ignore[arg-type]
+        assert found.untouched.means["MRR@1"] == expected
 
 
 def test_the_queries_that_change_most_come_first() -> None:
@@ -251,7 +249,6 @@ def test_text_dict_frame_and_html_say_the_same() -> None:
     row = found.to_dict()["searches"][1]
     assert row["nDCG@10"] == pytest.approx(mean)
     assert row["low"] < mean < row["high"]
-    assert found.to_pandas()["<b>"]["nDCG@10"].mean() == pytest.approx(mean)
     assert "&lt;b&gt;" in found.to_html()
     assert "<b>" not in found.to_html()
     assert repr(found) == "<SearchComparison: untouched, <b>; 80 queries>"
@@ -276,10 +273,10 @@ NOT_A_NUMBER[3, 1] = np.nan
         ({"Q": np.ones((10, 2))}, "5 folds need at least 5 groups of queries; got 1"),
         ({"groups": [0] * 10}, "5 folds need at least 5 groups of queries; got 1"),
         ({"groups": [0]}, r"10 queries need one group each; got shape \(1,\)"),
-        ({"k": 11}, "k is 11, but there are only 10 documents"),
-        ({"k": 0}, "k must be an integer >= 1"),
-        ({"cv": 1}, "cv must be an integer >= 2"),
-        ({"budget": -1}, "budget must be None or a number >= 0"),
+        ({"results": 11}, "results is 11, but there are only 10 documents"),
+        ({"results": 0}, "results must be an integer >= 1"),
+        ({"folds": 1}, "folds must be an integer >= 2"),
+        ({"budget": -1}, "not a length of time"),
         ({"score": "l2"}, 'score must be "cosine" or "dot"'),
         ({"query_names": ["a"]}, "10 queries need one name each; got 1"),
         ({"adapters": {"untouched": Stretched(np.ones(2))}}, "'untouched' is the name of the"),

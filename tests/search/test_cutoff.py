@@ -12,7 +12,6 @@ from scipy.stats import t as student
 
 from nearfar import Relevance, RetrievalAdapter
 from nearfar.evidence.certify import clopper_pearson
-from nearfar.search.adapter_use import set_aside
 from nearfar.search.cutoff import AnswerEvidence, choose_cutoff, search_target
 from nearfar.search.ranking import vector_digests
 from nearfar.verification import TargetNotCertifiedError
@@ -199,6 +198,11 @@ def test_a_refusal_finds_low_targets():
     assert refused.value.strongest is None
 
 
+def set_aside(Q, relevance, answers):
+    parts = RetrievalAdapter(answers=answers).set_aside(Q, relevance)
+    return [np.unique(part.query) for part in parts]
+
+
 @pytest.mark.parametrize("answers", ["all", "seen", "unseen"])
 def test_set_aside(answers):
     rng = np.random.RandomState(0)
@@ -207,7 +211,7 @@ def test_set_aside(answers):
     relevance = Relevance(np.arange(120), document, grade.astype(float))
     Q = rng.normal(size=(120, 4))
     Q[7] = Q[80]
-    learned, aside = set_aside(Q, relevance, answers, rng)
+    learned, aside = set_aside(Q, relevance, answers)
     assert not set(learned) & set(aside)
     assert 20 <= len(aside) <= 80
     together = not ({7, 80} & set(learned) and {7, 80} & set(aside))
@@ -220,13 +224,13 @@ def test_set_aside(answers):
 
 def test_queries_share_all_documents():
     with pytest.raises(ValueError, match="share documents"):
-        set_aside(np.eye(6), Relevance(range(6), [0] * 6), "unseen", np.random.RandomState(0))
+        set_aside(np.eye(6), Relevance(range(6), [0] * 6), "unseen")
 
 
 def test_a_fit_learns_from_queries_that_do_not_calibrate(tmp_path):
     Q, X, relevance = topic_search(n_topics=30, n_queries=6)
     adapter = RetrievalAdapter(target="recall>=0.5").fit(Q, X, relevance)
-    learned, aside = set_aside(Q, relevance, "all", np.random.RandomState(0))
+    learned, aside = set_aside(Q, relevance, "all")
     alone = RetrievalAdapter().fit(Q, X, relevance.subset(learned))
     assert np.array_equal(adapter.W_, alone.W_)
     assert alone.cutoff_ is None

@@ -3,8 +3,8 @@ import pytest
 from scipy.optimize import approx_fprime, check_grad
 
 from nearfar import Relevance
-from nearfar.search import ranking_loss
-from nearfar.search.ranking_loss import Candidates, Geometry, RankingLoss, shared_pool
+from nearfar.search import learning as ranking_loss
+from nearfar.search.learning import Candidates, Geometry, RankingLoss, shared_pool
 from references.ranking_loss import objective
 
 
@@ -69,7 +69,7 @@ def test_own_documents_outside_the_pool_count_once(graded):
     whole = loss_of(graded)
     pool = np.arange(10)
     candidates = Candidates.judged(relevance, relevance.queries, pool)
-    candidates = candidates.with_negatives(Q[relevance.queries], X, len(X))
+    candidates = candidates.with_negatives(Q[relevance.queries], X)
     split = RankingLoss(Q[relevance.queries], X, candidates, whole.T, temperature=0.8, strength=0.7)
     c = np.random.RandomState(0).normal(size=16)
     assert split(c)[0] == pytest.approx(whole(c)[0], rel=1e-12)
@@ -100,10 +100,11 @@ def test_float32_is_close(graded):
     np.testing.assert_allclose(rough_gradient, gradient, atol=1e-4)
 
 
-def test_negatives_are_the_best_unjudged_documents():
+def test_negatives_are_the_best_unjudged_documents(monkeypatch):
+    monkeypatch.setattr(ranking_loss, "_NEGATIVES", 2)
     X = np.arange(6.0)[:, None]
     known = Candidates.judged(Relevance([0, 0], [5, 0]), np.array([0]), np.array([0, 1]))
-    more = known.with_negatives(np.array([[1.0]]), X, 2)
+    more = known.with_negatives(np.array([[1.0]]), X)
     assert more.document.tolist() == [0, 3, 4, 5]
     assert more.target.tolist() == [0.5, 0, 0, 0.5]
     assert [rows.tolist() for rows in more.apart] == [[0, 0, 0], [3, 4, 5]]

@@ -71,7 +71,7 @@ def test_scifact_gains_for_seen_documents_and_keeps_the_others(data_folder: Path
 def test_an_adapter_that_harms_unseen_documents_is_not_recommended() -> None:
     Q, X, relevance = repeated_search()
     greedy = RetrievalAdapter(score="cosine", answers="seen", strength=1e-3)
-    found = compare_retrieval(Q, X, relevance, greedy, answers="all", cv=3)
+    found = compare_retrieval(Q, X, relevance, greedy, answers="all", folds=3)
     verdict = found.verdict
     assert verdict.seen.gain > 0.1
     assert verdict.unseen.high < 0
@@ -81,7 +81,7 @@ def test_an_adapter_that_harms_unseen_documents_is_not_recommended() -> None:
     assert "documents that it has not learned from become worse" in verdict.headline
     assert "For seen documents" in str(found)
     assert found.to_dict()["verdict"]["unseen"]["n_queries"] == verdict.unseen.n_queries
-    asked = compare_retrieval(Q, X, relevance, greedy, cv=3).verdict
+    asked = compare_retrieval(Q, X, relevance, greedy, folds=3).verdict
     assert asked.recommended == "adapted"
     assert asked.helps
     chosen = RetrievalAdapter(score="cosine", strength=1e-3).fit(Q, X, relevance).chosen_
@@ -91,7 +91,7 @@ def test_an_adapter_that_harms_unseen_documents_is_not_recommended() -> None:
 
 def test_unseen_documents_are_judged_where_all_repeat() -> None:
     Q, X, relevance = topic_search(n_queries=4)
-    found = compare_retrieval(Q, X, relevance, cv=4)
+    found = compare_retrieval(Q, X, relevance, folds=4)
     assert found.part("seen", "adapted").n_queries == len(Q)
     assert found.part("unseen", "adapted").n_queries == len(Q)
     assert found.part("seen", "untouched") is None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from nearfar.frames.formats import FORMATS, STREAM, check_output, kind_of
 from nearfar.frames.table import TableError, no_file
@@ -20,6 +22,11 @@ _OTHERS = {
     "sources": "a file with weights of the sources of a search, not a metric; show takes it, and "
     "SourceWeights.load in Python",
 }
+# What loads the other kinds; they are imported only where there is such a file.
+_CLASSES = {
+    "adapter": ("nearfar.search.adapter", "RetrievalAdapter"),
+    "sources": ("nearfar.search.sources", "SourceWeights"),
+}
 
 
 def kind_of_model(path: Path) -> str:
@@ -28,6 +35,14 @@ def kind_of_model(path: Path) -> str:
         raise no_file(path)
     kind = kind_of_file(path)
     return kind if kind in _OTHERS else "metric"
+
+
+def load_model(path: Path) -> Any:
+    """Read a file of any kind."""
+    if (kind := kind_of_model(path)) == "metric":
+        return Metric.load(path)
+    module, name = _CLASSES[kind]
+    return getattr(import_module(module), name).load(path)
 
 
 def load_metric(path: Path) -> Metric:

@@ -34,6 +34,7 @@ from nearfar.metrics.explanations import (
 )
 from nearfar.metrics.file_format import read_metadata
 from nearfar.metrics.metric import Metric
+from nearfar.metrics.points import DIGEST_BYTES, row_digests
 from nearfar.runtime.messages import counted, note
 from nearfar.runtime.tensor_file import Provenance
 from nearfar.typing import Array, Floats, Ints, Json
@@ -45,8 +46,6 @@ _DIGESTS = 10_000
 # Spreads and shares of features are those of a random sample of more numbers, as they take several
 # copies in float64.
 _FIGURE_VALUES = 1 << 22
-# With 48 bits, 10,000 digests match one of a million other rows with a probability below 1e-4.
-_DIGEST_BYTES = 6
 MANY_LEARNED_FROM = 0.05
 """With a smaller share of known rows, figures are hardly better than on new ones."""
 # Squares of larger numbers may overflow.
@@ -207,14 +206,6 @@ def note_learned_rows(path: Path, X: Floats) -> None:
         )
 
 
-def row_digests(X: Floats) -> Ints:
-    """Return a number for each row, by which the same row is known again."""
-    # Zero has two signs, which are the same number.
-    rows = (np.asarray(row, dtype=np.float64) + 0.0 for row in X)
-    hashes = (blake2b(row.tobytes(), digest_size=_DIGEST_BYTES).digest() for row in rows)
-    return np.array([int.from_bytes(each, "big") for each in hashes], dtype=np.int64)
-
-
 def stored_importance(path: Path, metric: Metric) -> list[Importance | None]:
     """Return shares and directions of each part of a metric, on the rows it was learned from.
 
@@ -257,7 +248,7 @@ def stored_labels(source: Path | Mapping[str, str]) -> LearnedLabels | None:
 def class_digest(classes: Array) -> str:
     """Return what tells the classes of one table from those of another."""
     names = "\n".join(sorted(map(str, classes)))
-    return blake2b(names.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return blake2b(names.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def stored_votes(source: Path | Mapping[str, str]) -> Votes | None:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, check_consistent_length
 
-from nearfar.typing import Array, Ints
+from nearfar.typing import Array, Floats, Ints
 
 UNLABELLED = -1
 """What marks unlabelled rows in scikit-learn."""
@@ -142,3 +144,23 @@ def _is_missing(value: object) -> bool:
     except (TypeError, ValueError):
         # pandas' NA neither equals itself nor differs.
         return type(value).__name__ == "NAType"
+
+
+def as_vectors(rows: ArrayLike, name: str) -> Floats:
+    """Return vectors as a 2-d array of finite float32 or float64 numbers."""
+    refuse_masked(rows, name)
+    if issparse(rows):
+        raise sparse_error(name)
+    vectors = np.asarray(rows)
+    if vectors.ndim != 2 or 0 in vectors.shape:
+        raise ValueError(f"{name} must be a 2-d array, a vector per row; got {vectors.shape}.")
+    if vectors.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must have numbers; got {vectors.dtype}.")
+    small = vectors.dtype in (np.float16, np.float32)
+    vectors = vectors.astype(np.float32 if small else np.float64, copy=False)
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        raise ValueError(
+            f"Row {bad[0]} of {name} has missing or infinite values; remove it or fill them in."
+        )
+    return vectors

@@ -19,8 +19,8 @@ from nearfar.old_commands.terminal import (
     say,
     show_result,
 )
+from nearfar.runtime.progress import parse_seconds
 from nearfar.tables.checkpoint import FitCheckpoint
-from nearfar.tables.fitting import parse_seconds
 from nearfar.tables.learn import learn as learn_table
 from nearfar.tables.learn import summary
 from nearfar.tables.methods import find_method, name_of

@@ -12,8 +12,8 @@ from nearfar.frames.metric_files import check_metric_output, load_metric
 from nearfar.old_commands import options
 from nearfar.old_commands.terminal import bars, command, command_line, say, show_json
 from nearfar.page.page import check_packages
+from nearfar.runtime.progress import parse_seconds
 from nearfar.tables.checkpoint import FitCheckpoint
-from nearfar.tables.fitting import parse_seconds
 from nearfar.tables.learn import learn
 from nearfar.tables.methods import find_method
 from nearfar.tables.report import parse_image_shape, report_on_learned, report_on_metric

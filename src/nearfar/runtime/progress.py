@@ -103,6 +103,21 @@ def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]
         _deadlines.reset(token)
 
 
+def parse_seconds(text: float | str | None) -> float | None:
+    """Read a length of time: seconds, or "60s", "5m" or "1h"."""
+    if text is None:
+        return None
+    words, units = str(text), {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (words[:-1], units[words[-1]]) if words[-1:] in units else (words, 1.0)
+    try:
+        length = float(number) * unit
+    except ValueError:
+        length = -1.0
+    if not 0 <= length < float("inf"):
+        raise ValueError(f"{words!r} is not a length of time; write 60s, 5m or 1h.")
+    return length
+
+
 def check_time() -> None:
     """Raise OutOfTimeError if the deadline has passed, or if a fit should stop early."""
     for clock, end in _deadlines.get():

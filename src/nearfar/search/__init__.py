@@ -1,10 +1,9 @@
 """Search with judged results: what is relevant, and how good a search is."""
 
 from nearfar.search.adapter import RetrievalAdapter
-from nearfar.search.comparison import compare_retrieval
+from nearfar.search.comparison import SearchComparison, SearchResult, compare_retrieval
 from nearfar.search.cutoff import Cutoff
-from nearfar.search.ranking import JudgedRanking, Ranking, search
-from nearfar.search.readers import (
+from nearfar.search.files import (
     Collection,
     from_columns,
     read_beir,
@@ -12,9 +11,9 @@ from nearfar.search.readers import (
     write_qrels,
     write_run,
 )
+from nearfar.search.ranking import JudgedRanking, Ranking, search
 from nearfar.search.relevance import Relevance
-from nearfar.search.results import SearchComparison, SearchResult
-from nearfar.search.source_weights import SourceWeights
+from nearfar.search.sources import SourceWeights
 
 __all__ = [
     "Collection",

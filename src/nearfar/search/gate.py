@@ -29,12 +29,13 @@ from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
 from nearfar.measures.registry import HeldOutJudgements, measure_of
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.training_facts import row_digests, stored_digests
+from nearfar.metrics.points import row_digests
+from nearfar.metrics.training_facts import stored_digests
 from nearfar.runtime.messages import Note, collecting_notes, forwards, note, option
 from nearfar.search import Relevance, RetrievalAdapter, SearchComparison, compare_retrieval
+from nearfar.search.comparison import UNTOUCHED, SearchResult, SearchVerdict
+from nearfar.search.files import SearchInput, read_search
 from nearfar.search.ranking import known_vectors, vector_digests
-from nearfar.search.results import UNTOUCHED, SearchResult, SearchVerdict
-from nearfar.search.search_input import SearchInput, read_search
 from nearfar.supervision import Pairs, Triplets
 from nearfar.typing import Bools, Ints, Vector
 
@@ -134,8 +135,7 @@ def gate(
         )
     with collecting_notes() as notes:
         if table is None:
-            judged: Any = {"relevance" if isinstance(qrels, Relevance) else "qrels": qrels}
-            data = read_search(queries, documents, **reading, **judged)
+            data = read_search(queries, documents, qrels, **reading)
             found = _gate_searches(files, data, results, leave_out_learned)
         else:
             found = _gate_rows(files, table, neighbors, leave_out_learned, reading)
@@ -208,7 +208,7 @@ def _gate_searches(files: Mapping[str, Path], data: SearchInput, k: int, leave_o
                 warning=True,
             )
     frozen = {name: FrozenEstimator(adapter) for name, adapter in adapters.items()}
-    settings: Any = {"k": k, "score": [*adapters.values()][-1].score, "answers": "all"}
+    settings: Any = {"results": k, "score": [*adapters.values()][-1].score, "answers": "all"}
     found = compare_retrieval(data.Q, data.X, relevance, frozen, **settings)
 
     def two(results: Iterable[SearchResult]) -> list[SearchResult]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,13 +32,14 @@ from nearfar.page.blocks import (
 from nearfar.page.figures import svgs
 from nearfar.page.page import LOOKS, Headline, render_page, write_page
 from nearfar.plots.canvas import grid, named_lines
-from nearfar.runtime.messages import Note, ordered
-from nearfar.search import Relevance, SearchComparison
+from nearfar.runtime.messages import command_line, ordered
+from nearfar.search.comparison import SearchComparison
 from nearfar.search.cutoff import Cutoff, search_target
-from nearfar.search.results import Change
+from nearfar.search.files import SearchInput
 
 if TYPE_CHECKING:
     from nearfar.plots.canvas import AxesGrid
+    from nearfar.search.adapt import Adapted
 
 # As much as one reads: lines of a table of queries, queries with results, results of each.
 _CHANGES = 10
@@ -49,39 +49,23 @@ _SHOWN_RESULTS = 5
 _SHOWN_POINTS = 25
 
 
-@dataclass(frozen=True, eq=False)
-class SearchStudy:
-    """What a report on a search is about.
+def write_search_report(
+    path: str | os.PathLike[str],
+    found: Adapted,
+    *,
+    title: str = "",
+    facts: Sequence[tuple[str, str]] = (),
+    tested: str = "",
+) -> None:
+    """Write a report on a search as one HTML file that needs no network.
 
-    Attributes
+    Parameters
     ----------
-    name: Heading of the page.
-    n_features: Length of the vectors.
-    document_names: Texts or ids of the documents.
-    command: The command that wrote the report; empty if there was none.
-    notes: Names and values for the appendix.
-    title: Heading of the page, instead of the name.
-    findings: What to say at the top of the page.
-    cutoff: Of the adapter.
-    tested: What the queries of the report get at the cut-off.
+    title: Heading of the page, instead of the name of the documents.
+    facts: Names and values for the appendix.
+    tested: What the searches get at the cut-off.
     """
-
-    name: str
-    comparison: SearchComparison
-    relevance: Relevance
-    n_features: int
-    document_names: Sequence[str] | None = None
-    command: str = ""
-    notes: Sequence[tuple[str, str]] = ()
-    title: str = ""
-    findings: Sequence[Note] = ()
-    cutoff: Cutoff | None = None
-    tested: str = ""
-
-
-def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> None:
-    """Write a report on a search as one HTML file that needs no network."""
-    compared, verdict = study.comparison, study.comparison.verdict
+    data, compared, verdict = found.data, found.comparison, found.comparison.verdict
     method = verdict.method or compared.untouched.name
     gain = f"{verdict.gain:z.3f} ({verdict.low:z.3f} to {verdict.high:z.3f})"
     basis = f"Measured on {len(compared.queries)} searches"
@@ -102,27 +86,27 @@ def write_search_report(path: str | os.PathLike[str], study: SearchStudy) -> Non
         expectation_text(gain, verdict.probability) if compared.adapted else "",
         basis,
     )
-    facts = [
-        ("Judgements", repr(study.relevance)[1:-1].removeprefix("Relevance: ")),
+    rows = [
+        ("Judgements", repr(data.relevance)[1:-1].removeprefix("Relevance: ")),
         ("Comparison", compared.title),
-        *study.notes,
+        *facts,
         ("Versions", versions()),
     ]
-    command: list[Block] = [Code("Command", study.command)] if study.command else []
+    command: list[Block] = [Code("Command", line)] if (line := command_line()) else []
     sections = [_comparison(compared)]
     if compared.adapted:
-        sections.append(_changes(study))
-    if study.cutoff is not None:
-        sections.append(_cutoff(study.cutoff, study.tested))
-    sections.append(Section("Appendix", "appendix", [*command, Facts(facts)]))
+        sections.append(_changes(data, compared))
+    if found.cutoff is not None:
+        sections.append(_cutoff(found.cutoff, tested))
+    sections.append(Section("Appendix", "appendix", [*command, Facts(rows)]))
+    size = f"{len(compared.queries)} queries, {compared.n_documents} documents"
     page = render_page(
-        study.title or study.name,
-        title=study.title or f"{study.name}: a judged search",
-        subject=f"{len(compared.queries)} queries, {compared.n_documents} documents, "
-        f"vectors of length {study.n_features}",
+        title or data.name,
+        title=title or f"{data.name}: a judged search",
+        subject=f"{size}, vectors of length {data.X.shape[1]}",
         headlines=[headline],
         reason=compared.notes[-1],
-        notes=ordered(list(study.findings)),
+        notes=ordered(list(found.notes)),
         sections=sections,
     )
     write_page(path, page)
@@ -157,9 +141,8 @@ def _comparison(compared: SearchComparison) -> Section:
     return Section("Does it help?", "comparison", blocks)
 
 
-def _changes(study: SearchStudy) -> Section:
+def _changes(data: SearchInput, compared: SearchComparison) -> Section:
     """Return the queries that change most, with their first results before and after."""
-    compared = study.comparison
     gaining, losing = compared.changes(_CHANGES)
     up, down = compared.counts()
     same = len(compared.queries) - up - down
@@ -177,29 +160,24 @@ def _changes(study: SearchStudy) -> Section:
         if rows:
             blocks.append(Table(["query", "before", "after", "change"], rows, caption))
     half = _SHOWN_QUERIES // 2
-    if examples := gaining[:half] + losing[:half]:
+    shown = gaining[:half] + losing[:half]
+    examples = []
+    for change in shown:
+        place = int(np.searchsorted(compared.queries, change.query))
+        documents, grades = data.relevance.of(change.query)
+        relevant = set(documents[grades > 0].tolist())
+        neighbors = {
+            result.name: [
+                Neighbor(shortened(data.document_names[found]), same_class=found in relevant)
+                for found in result.ranking.documents[place, :_SHOWN_RESULTS].tolist()
+            ]
+            for result in (compared.untouched, compared.best)
+        }
+        examples.append(Query(shortened(change.text), neighbors))
+    if examples:
         blocks.append(Text(["Their first results; a check mark is a relevant document."]))
-        blocks.append(Queries([_results(study, change) for change in examples]))
+        blocks.append(Queries(examples))
     return Section("Which searches change?", "changes", blocks)
-
-
-def _results(study: SearchStudy, change: Change) -> Query:
-    """Return the first results of a query, before and after."""
-    compared, names = study.comparison, study.document_names
-    place = int(np.searchsorted(compared.queries, change.query))
-    documents, grades = study.relevance.of(change.query)
-    relevant = set(documents[grades > 0].tolist())
-    neighbors = {
-        result.name: [
-            Neighbor(
-                f"document {document}" if names is None else shortened(names[document]),
-                same_class=document in relevant,
-            )
-            for document in result.ranking.documents[place, :_SHOWN_RESULTS].tolist()
-        ]
-        for result in (compared.untouched, compared.best)
-    }
-    return Query(shortened(change.text), neighbors)
 
 
 def _cutoff(cutoff: Cutoff, tested: str) -> Section:

@@ -19,12 +19,11 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 
 from nearfar.columns.cells import column_keys, is_frame
 from nearfar.measures.retrieval import average_precision, discounts, ideal_dcg
-from nearfar.metrics.training_facts import row_digests
-from nearfar.numerics.missing import refuse_masked, sparse_error
+from nearfar.metrics.points import row_digests
+from nearfar.numerics.missing import as_vectors
 from nearfar.runtime.progress import check_time
 from nearfar.runtime.threads import Threads
 from nearfar.search.relevance import Relevance
@@ -42,26 +41,6 @@ def checked_vectors(Q: ArrayLike, X: ArrayLike) -> tuple[Floats, Floats]:
             "both must come from the same model."
         )
     return queries, documents
-
-
-def as_vectors(rows: ArrayLike, name: str) -> Floats:
-    """Return vectors as a 2-d array of finite float32 or float64 numbers."""
-    refuse_masked(rows, name)
-    if issparse(rows):
-        raise sparse_error(name)
-    vectors = np.asarray(rows)
-    if vectors.ndim != 2 or 0 in vectors.shape:
-        raise ValueError(f"{name} must be a 2-d array, a vector per row; got {vectors.shape}.")
-    if vectors.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must have numbers; got {vectors.dtype}.")
-    small = vectors.dtype in (np.float16, np.float32)
-    vectors = vectors.astype(np.float32 if small else np.float64, copy=False)
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        raise ValueError(
-            f"Row {bad[0]} of {name} has missing or infinite values; remove it or fill them in."
-        )
-    return vectors
 
 
 def vector_digests(vectors: Floats) -> Ints:

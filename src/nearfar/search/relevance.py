@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from nearfar.supervision.constraints import frozen
-from nearfar.typing import Bools, Ints, Vector
+from nearfar.typing import Ints, Vector
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +78,9 @@ class Relevance:
             )
         first = np.concatenate([np.ones(min(1, len(queries)), dtype=bool), ~again])
         queries, documents, grades = queries[first], documents[first], grades[first]
-        vars(self).update(query=frozen(queries), document=frozen(documents), grade=frozen(grades))
+        for array in (queries, documents, grades):
+            array.setflags(write=False)
+        vars(self).update(query=queries, document=documents, grade=grades)
 
     @classmethod
     def from_labels(cls, queries: ArrayLike, documents: ArrayLike) -> Relevance:
@@ -103,12 +104,12 @@ class Relevance:
     @cached_property
     def relevant(self) -> NDArray[np.bool_]:
         """Which judgements say that the document is relevant: those with a grade above 0."""
-        return frozen(self.grade > 0)
+        return self.grade > 0
 
     @cached_property
     def queries(self) -> Ints:
         """Row numbers of the queries with at least one relevant document, in order."""
-        return frozen(np.unique(self.query[self.relevant]))
+        return np.unique(self.query[self.relevant])
 
     def check(self, n_queries: int, n_documents: int) -> None:
         """Raise ValueError unless the judgements fit the tables and say what is relevant.
@@ -197,9 +198,43 @@ Split = tuple[Ints, Ints]
 """Queries that are learned from, and queries that are held out."""
 
 
-def few_unseen(seen: Bools) -> bool:
-    """Tell whether other folds are needed to judge searches for unseen documents."""
-    return bool(np.count_nonzero(~seen) < min(ENOUGH_UNSEEN, len(seen) / 2))
+Answers = Literal["all", "seen", "unseen"]
+"""Which documents will answer searches."""
+
+
+def folds_by_answers(
+    relevance: Relevance,
+    folds: list[Split],
+    answers: Answers,
+    n_folds: int,
+    random_state: np.random.RandomState,
+    *,
+    enough: float = np.inf,
+    groups: Ints | None = None,
+) -> tuple[list[Split], list[Split]]:
+    """Return the folds whose queries count, and folds for unseen documents if those are needed.
+
+    Parameters
+    ----------
+    folds: Of the judged queries, for all answers but "unseen".
+    enough, groups: As for `unseen_folds`.
+    """
+    if answers != "unseen":
+        seen = np.concatenate([relevance.sharing(test, train) for train, test in folds])
+        if answers == "seen" and not seen.any():
+            raise ValueError('No document is relevant to two queries; use answers="all".')
+        few = np.count_nonzero(~seen) < min(ENOUGH_UNSEEN, len(seen) / 2)
+        if answers == "seen" or not few:
+            return folds, []
+    apart = unseen_folds(relevance, n_folds, random_state, enough=enough, groups=groups)
+    if answers == "all":
+        return folds, apart
+    if not apart:
+        raise ValueError(
+            "All judged queries share documents, so none can be held out by document; use "
+            'answers="seen".'
+        )
+    return apart, []
 
 
 def unseen_folds(

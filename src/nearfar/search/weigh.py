@@ -14,8 +14,9 @@ from nearfar.frames.formats import read_frame
 from nearfar.frames.metric_files import check_metric_output
 from nearfar.frames.reader import require_columns
 from nearfar.frames.reading import as_source
+from nearfar.frames.vectors import read_vectors
 from nearfar.search import Relevance, SourceWeights
-from nearfar.search.search_input import read_search, read_vectors
+from nearfar.search.files import read_search
 
 
 def weigh(
@@ -55,12 +56,10 @@ def weigh(
     """
     if out is not None:
         check_metric_output(out, [queries, documents, qrels])
-    given = isinstance(qrels, Relevance)
-    judged: dict[str, Any] = {"relevance" if given else "qrels": qrels}
     first = source[0] if source else None
     options: dict[str, Any] = {"ids": ids, "ignore_unknown": ignore_unknown, "vector": first}
     options["vector_option"] = "source"
-    data = read_search(queries, documents, **judged, **options)
+    data = read_search(queries, documents, qrels, **options)
     asked: dict[str, Any] = {first or "vector": data.Q}
     found: dict[str, Any] = {first or "vector": data.X}
     for name in source[1:]:

@@ -20,8 +20,9 @@ from nearfar.frames.reader import columns_named
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
 from nearfar.runtime.messages import Note, collecting_notes, command_line, forwards
+from nearfar.runtime.progress import parse_seconds
 from nearfar.tables.checkpoint import FitCheckpoint
-from nearfar.tables.fitting import Progress, no_progress, parse_seconds, supervision_of
+from nearfar.tables.fitting import Progress, no_progress, supervision_of
 from nearfar.tables.methods import (
     BEST,
     METHOD_NAMES,

@@ -10,11 +10,10 @@ from typing import Any
 
 from nearfar.deploy.formats import ExportTarget, export_targets
 from nearfar.frames.formats import check_output
-from nearfar.frames.metric_files import kind_of_model, load_metric
+from nearfar.frames.metric_files import kind_of_model, load_metric, load_model
 from nearfar.frames.reading import read_new
+from nearfar.frames.vectors import read_vectors
 from nearfar.runtime.messages import counted, did_you_mean, forwards, note, option
-from nearfar.search import RetrievalAdapter
-from nearfar.search.search_input import read_vectors
 
 _TARGETS = export_targets()
 _WITH_ROWS = " or ".join(name for name, target in _TARGETS.items() if target.takes_rows)
@@ -60,7 +59,7 @@ def export(
     if kind == "adapter":
         model = _adapter(path, target, rows is not None, bool(drop), documents)
         X = None if rows is None else read_vectors(rows, "document").vectors
-        maps = model.adapter.document_map if documents else model.query_map
+        maps = (model.adapter if documents else model).linear_map(documents)
         shape = maps.n_features, maps.n_components
     else:
         if documents:
@@ -99,7 +98,7 @@ def _adapter(path: Path, target: ExportTarget, rows: bool, drop: bool, documents
     if documents and not target.is_map:
         wanted = f"{option('documents')} is for a map of documents"
         raise ValueError(f"{wanted}, which {target.name} is not.")
-    adapter = RetrievalAdapter.load(path)
+    adapter = load_model(path)
     return _DocumentMap(adapter) if documents else adapter
 
 
@@ -107,7 +106,7 @@ def _adapter(path: Path, target: ExportTarget, rows: bool, drop: bool, documents
 class _DocumentMap:
     """An adapter's map of documents, with the exports of a map."""
 
-    adapter: RetrievalAdapter
+    adapter: Any
 
     def to_onnx(self, path: Path) -> None:
         self.adapter.to_onnx(path, documents=True)

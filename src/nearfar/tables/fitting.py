@@ -56,21 +56,6 @@ def no_progress(done: int, total: int, label: str) -> None:
     """Show nothing."""
 
 
-def parse_seconds(text: str | None) -> float | None:
-    """Read a length of time."""
-    if text is None:
-        return None
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-    try:
-        length = float(number) * unit
-    except ValueError:
-        length = -1.0
-    if not 0 <= length < float("inf"):
-        raise ValueError(f"{text!r} is not a length of time; write 60s, 5m or 1h.")
-    return length
-
-
 @dataclass(frozen=True)
 class MethodFit:
     """A method after learning from all rows.

@@ -14,19 +14,16 @@ import polars as pl
 from nearfar.frames.formats import (
     WRITTEN_TABLES,
     check_output,
-    shown_name,
     stem_of,
     write_frame,
 )
-from nearfar.frames.metric_files import kind_of_model, load_metric
+from nearfar.frames.metric_files import kind_of_model, load_metric, load_model
 from nearfar.frames.reading import read_new, read_table
 from nearfar.frames.table import Table
+from nearfar.frames.vectors import Kind, read_vectors
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
 from nearfar.runtime.messages import counted, forwards, named, note, option, plain, text_table
-from nearfar.search import RetrievalAdapter, search
-from nearfar.search.ranking import as_vectors
-from nearfar.search.search_input import Kind, read_search, read_vectors
 from nearfar.typing import Array, Floats, Ints
 
 # Queries between two reports of progress, so that these come every second or so.
@@ -35,7 +32,7 @@ _ROWS_SHOWN = 5
 _TEXT_WIDTH = 60
 
 
-@forwards(read_search, "vector")
+@forwards(read_vectors, "vector")
 @forwards(read_table, "label drop ids show")
 def neighbors(
     *source: object,
@@ -89,7 +86,8 @@ def neighbors(
     return found
 
 
-_Searched = tuple[Metric | RetrievalAdapter, Table, Table]
+_Searched = tuple[Any, Table, Table]
+"""A metric or an adapter, rows to search, and rows to ask about."""
 
 
 def _with_metric(
@@ -118,10 +116,11 @@ def _with_adapter(
     for kind, file in sides.items():
         vectors = read_vectors(file, kind, text=show, **columns)
         name = str(file) if isinstance(file, str | PathLike) else kind
-        X = as_vectors(vectors.vectors, shown_name(name))
-        tables.append(Table(stem_of(Path(name)), X, ids=vectors.ids, texts=vectors.texts))
+        tables.append(
+            Table(stem_of(Path(name)), vectors.vectors, ids=vectors.ids, texts=vectors.texts)
+        )
     gallery, asked = tables
-    return RetrievalAdapter.load(path), gallery, asked
+    return load_model(path), gallery, asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +134,7 @@ class Neighbors:
     out: The file that has them, if any.
     """
 
-    model: Metric | RetrievalAdapter
+    model: Any
     gallery: Table
     asked: Table
     row: list[str]
@@ -266,7 +265,7 @@ def find_rows(table: Table, names: Sequence[str] | None, *, most: int | None = N
 
 
 def nearest_rows(
-    model: Metric | RetrievalAdapter,
+    model: Any,
     gallery: Table,
     asked: Table,
     rows: Ints,
@@ -286,7 +285,6 @@ def nearest_rows(
     cosine: Whether the metric compares rows of unit length, and 1 - cosine is wanted.
     progress: Called with the number of rows so far, of all rows, and "rows".
     """
-    documents = gallery.X if isinstance(model, Metric) else model.transform_documents(gallery.X)
     most = len(gallery) - (asked is gallery)
     if n_neighbors > most:
         asked_for = option("neighbors", n_neighbors)
@@ -297,8 +295,7 @@ def nearest_rows(
             progress(start, len(rows), "rows")
         some = rows[start : start + _QUERIES_AT_ONCE]
         if not isinstance(model, Metric):
-            ranking = search(model.transform_queries(asked.X[some]), documents, n_neighbors)
-            parts.append((ranking.scores, ranking.documents))
+            parts.append(model.kneighbors(asked.X[some], gallery.X, n_neighbors))
         elif asked is gallery:
             parts.append(kneighbors(model, gallery.X, rows=some, n_neighbors=n_neighbors))
         else:

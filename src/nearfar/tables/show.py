@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nearfar.columns.columns import ColumnExample, column_examples
-from nearfar.frames.metric_files import kind_of_model, load_metric
+from nearfar.frames.metric_files import kind_of_model, load_metric, load_model
 from nearfar.measures.neighbor_votes import RELIABILITY_HEADINGS, Reliability
 from nearfar.metrics.explanations import (
     column_shares,
@@ -32,9 +32,8 @@ from nearfar.metrics.training_facts import (
     stored_votes,
 )
 from nearfar.plots import eigenvalues
-from nearfar.runtime.messages import counted, note, option, text_table
+from nearfar.runtime.messages import note, option, text_table
 from nearfar.runtime.tensor_file import Provenance, metadata_of
-from nearfar.search import RetrievalAdapter, SourceWeights
 from nearfar.typing import Json, Vector
 
 _FEATURES_SHOWN = 15
@@ -42,10 +41,6 @@ _EIGENVALUES_SHOWN = 10
 # Larger shares are printed as 0.0.
 _LEAST_NEGATIVE = -0.0005
 _UNITS = "the file does not have the spreads of the features; their shares depend on the units."
-_CHOSEN_ON = (
-    "These queries chose the settings below; the verdict of `nearfar adapt` is on folds that did "
-    "not, so that its figures are others."
-)
 _NO_CORRELATIONS = (
     "the file does not have shares that allow for correlations; if columns correlate, believe the "
     "report."
@@ -74,16 +69,9 @@ def show(metric: str | PathLike[str], *, columns: bool = False) -> Shown:
         table = text_table(["column", "taken as", "example"], examples)
         return Shown([example._asdict() for example in examples], table)
     document: Any
-    if kind == "adapter":
-        adapter = RetrievalAdapter.load(path)
-        document = {"file": str(path), **describe_adapter(adapter)}
-        lines = _adapter_lines(adapter, document)
-    elif kind == "sources":
-        weights = SourceWeights.load(path)
-        document = {"kind": "sources", **weights.chosen_.to_dict()}
-        document["provenance"] = asdict(weights.provenance_)
-        n_sources = counted(len(weights.weights_), "source")
-        lines = [f"{path}: weights of {n_sources}", str(weights.chosen_)]
+    if kind != "metric":
+        model = load_model(path)
+        document, lines = {"file": str(path), **model.to_dict()}, [f"{path}: {model.described()}"]
     else:
         document = describe_metric(path)
         lines = _metric_lines(path, document)
@@ -174,28 +162,6 @@ def _share_lines(figures: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _adapter_lines(adapter: RetrievalAdapter, document: dict[str, Any]) -> list[str]:
-    chosen, values = adapter.chosen_, document["singular_values"]
-    maps = "documents too" if adapter.side == "both" else "documents stay as they are"
-    features = f"{adapter.n_features_in_} features"
-    lines = [f"{document['file']}: adapter of {features} for queries; {maps}"]
-    lines += [f"Score: {adapter.score}, W of form {adapter.form}", str(chosen)]
-    if chosen.n_queries:
-        lines.append(_CHOSEN_ON)
-    if chosen.helps:
-        white = ", both tables whitened" if chosen.whitened else ""
-        lines.append(
-            f"Chosen: {counted(chosen.n_iter, 'iteration')}, strength {chosen.strength:.3g}, "
-            f"{100 * chosen.blend:.0f} % of the learned change{white}"
-        )
-    if adapter.cutoff_ is not None:
-        lines.append(str(adapter.cutoff_))
-    figures = " ".join(f"{v:.3g}" for v in values[:_EIGENVALUES_SHOWN])
-    more = " ..." if len(values) > _EIGENVALUES_SHOWN else ""
-    change = f"size of W - I relative to I: {document['change']:.3g}"
-    return [*lines, f"Singular values of W: {figures}{more}; {change}"]
-
-
 def describe_metric(path: Path) -> dict[str, Json]:
     """Return what the file of a metric has, for JSON.
 
@@ -270,21 +236,3 @@ def describe_columns(metric: Metric) -> list[ColumnExample]:
     if metric.columns is not None:
         return column_examples(metric.columns)
     return [ColumnExample(name, "number", "") for name in metric.feature_names or ()]
-
-
-def describe_adapter(adapter: RetrievalAdapter) -> dict[str, Json]:
-    """Return what an adapter maps, what was chosen, and how far it is from no change."""
-    values = np.linalg.svd(adapter.W_, compute_uv=False)
-    change = float(np.linalg.norm(adapter.W_ - np.eye(len(adapter.W_))) / np.sqrt(len(values)))
-    return {
-        "kind": "adapter",
-        "n_features": adapter.n_features_in_,
-        "form": adapter.form,
-        "score": adapter.score,
-        "side": adapter.side,
-        "chosen": asdict(adapter.chosen_),
-        "cutoff": None if adapter.cutoff_ is None else asdict(adapter.cutoff_),
-        "provenance": asdict(adapter.provenance_) if adapter.provenance_ else None,
-        "change": change,
-        "singular_values": values.tolist(),
-    }

@@ -30,7 +30,7 @@ from nearfar.frames.formats import (
     open_writer,
     writing,
 )
-from nearfar.frames.metric_files import kind_of_model, load_metric
+from nearfar.frames.metric_files import kind_of_model, load_metric, load_model
 from nearfar.frames.reader import (
     ColumnChoice,
     columns_named,
@@ -42,7 +42,6 @@ from nearfar.frames.table import TableError
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.messages import counted, option
-from nearfar.search import RetrievalAdapter
 from nearfar.typing import Floats
 
 VECTOR_COLUMN = "nearfar"
@@ -242,7 +241,7 @@ def transform(
     start = time.perf_counter()
     model, rows_from, kind = Path(metric), Path(str(source)), kind_of_model(Path(metric))
     if kind == "adapter":
-        adapter = RetrievalAdapter.load(model)
+        adapter = load_model(model)
         mapped = adapter.transform_documents if documents else adapter.transform_queries
         row_map = RowMap.of_vectors(mapped, adapter.n_features_in_, rows_from, vector)
     elif documents:

@@ -1,8 +1,9 @@
-"""Judged searches from files and tables, and TREC files for other tools.
+"""Files of judged searches: vectors, ids, texts and judgements, and TREC files for other tools.
 
-`read_beir` reads a folder in the layout of BEIR and MTEB, and `read_qrels` a file of judgements as
-TREC and BEIR write them. `from_columns` makes judgements from columns. `write_run` and
-`write_qrels` write rankings and judgements for ir_measures, ranx and trec_eval.
+`read_search` reads all that `adapt` needs, `read_beir` a folder in the layout of BEIR and MTEB, and
+`read_qrels` a file of judgements as TREC and BEIR write them. `from_columns` makes judgements from
+columns. `write_run` and `write_qrels` write rankings and judgements for ir_measures, ranx and
+trec_eval.
 """
 
 from __future__ import annotations
@@ -12,17 +13,22 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import numpy as np
 
 from nearfar.runtime.atomic_write import atomic_write
+from nearfar.runtime.messages import note, option
 from nearfar.runtime.parameters import check_parameters, choice
 from nearfar.search.ranking import Ranking
 from nearfar.search.relevance import Relevance
-from nearfar.typing import Ints
+from nearfar.typing import Floats, Ints
+
+if TYPE_CHECKING:
+    from nearfar.frames.vectors import VectorTable
 
 Unknown = Literal["raise", "ignore"]
 
@@ -35,14 +41,145 @@ _GRADES = frozenset(
 _SEPARATORS = (2, 3)
 
 
-class UnknownIdError(ValueError):
-    """A judgement of a query or a document without a vector.
+@dataclass(frozen=True, eq=False)
+class SearchInput:
+    """What is searched, and what is relevant.
 
     Attributes
     ----------
-    few: Whether less than half of the ids that are judged have a vector.
-    swapped: Whether none has, and they are ids of the other kind.
+    name: Name of the documents' file.
+    Q, X: Vectors of queries and documents.
     """
+
+    name: str
+    Q: Floats
+    X: Floats
+    relevance: Relevance
+    query_ids: list[str]
+    document_ids: list[str]
+    query_texts: list[str] | None = None
+    document_texts: list[str] | None = None
+
+    @property
+    def query_names(self) -> list[str]:
+        """Texts of the queries, or their ids."""
+        return self.query_texts or self.query_ids
+
+    @property
+    def document_names(self) -> list[str]:
+        """Texts of the documents, or their ids."""
+        return self.document_texts or self.document_ids
+
+
+def read_search(
+    queries: object,
+    documents: object,
+    qrels: str | PathLike[str] | Relevance | None = None,
+    *,
+    beir: str | PathLike[str] | None = None,
+    split: str = "test",
+    ids: str | None = None,
+    text: str | None = None,
+    vector: str | None = None,
+    ignore_unknown: bool = False,
+    vector_option: str = "vector",
+) -> SearchInput:
+    """Read vectors and judgements of searches.
+
+    Parameters
+    ----------
+    queries : path, DataFrame or array
+        Vectors of queries: a table, an .npz or .npy file, or an array.
+    documents : path, DataFrame or array
+        Vectors of documents, in the same formats.
+    qrels : path or Relevance, optional
+        Judgements: query, 0, document, grade (TREC), or as in BEIR.
+    beir : path, optional
+        Folder with corpus.jsonl, queries.jsonl and qrels: judgements, ids and texts, instead of
+        `qrels`.
+    split : str, default="test"
+        Judgements of `beir` to use.
+    ids : str, optional
+        Column of ids [default: id, query_id, doc_id and the like].
+    text : str, optional
+        Column of texts [default: text, if there is one].
+    vector : str, optional
+        Column of vectors [default: the only one with lists, or all columns of numbers].
+    ignore_unknown : bool, default=False
+        Leave out judgements of ids that have no vector; otherwise they are errors.
+    vector_option : str, default="vector"
+        The caller's option for the column of vectors, for messages.
+
+    Raises
+    ------
+    ValueError
+        If something cannot be read as asked.
+    """
+    # Tables need polars, which vectors in arrays do not.
+    from nearfar.frames.table import no_file
+    from nearfar.frames.vectors import read_vectors
+
+    if (qrels is None) == (beir is None):
+        places = f"{option('qrels', 'FILE')} or {option('beir', 'FOLDER')}"
+        raise ValueError(f"Say which documents are relevant, with {places}.")
+    if qrels is not None and not isinstance(qrels, str | PathLike | Relevance):
+        raise TypeError(
+            f"{option('qrels')} must be a path or a Relevance; got {type(qrels).__name__}. "
+            "nearfar.search.from_columns makes a Relevance of columns of ids."
+        )
+    columns: dict[str, Any] = {"ids": ids, "text": text, "vector": vector}
+    columns["vector_option"] = vector_option
+    asked = read_vectors(queries, "query", **columns)
+    searched = read_vectors(documents, "document", **columns)
+    if beir is not None:
+        query_file, document_file, qrels = beir_files(beir, split)
+        asked, searched = _with_texts(asked, query_file), _with_texts(searched, document_file)
+    Q, X = asked.vectors, searched.vectors
+    if Q.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"{asked.source} has vectors of length {Q.shape[1]} and {searched.source} of length "
+            f"{X.shape[1]}; both must come from the same model."
+        )
+    query_ids, document_ids = (
+        [str(row) for row in range(len(side.vectors))] if side.ids is None else side.ids
+        for side in (asked, searched)
+    )
+    if isinstance(qrels, Relevance):
+        relevance = qrels
+        relevance.check(len(Q), len(X))
+    else:
+        assert qrels is not None
+        if not Path(qrels).is_file():
+            raise no_file(Path(qrels))
+        try:
+            unknown: Unknown = "ignore" if ignore_unknown else "raise"
+            relevance = read_qrels(qrels, query_ids, document_ids, unknown=unknown)
+        except UnknownIdError as error:
+            remedy = error.remedy(asked if error.kind == "query" else searched)
+            raise ValueError(f"{error}{remedy}") from error
+    unused = len(Q) - len(relevance.queries)
+    if unused:
+        has, is_ = ("has", "is") if unused == 1 else ("have", "are")
+        note(f"{unused} of {len(Q)} queries {has} no relevant document and {is_} not learned from.")
+    texts = asked.texts, searched.texts
+    return SearchInput(searched.name, Q, X, relevance, query_ids, document_ids, *texts)
+
+
+def _with_texts(side: VectorTable, file: Path) -> VectorTable:
+    """Return vectors with the ids and texts of a BEIR folder."""
+    ids, texts = _texts(file)
+    if side.ids is not None:
+        by_id = dict(zip(ids, texts, strict=True))
+        return replace(side, texts=[by_id.get(name, name) for name in side.ids])
+    if len(ids) != len(side.vectors):
+        raise ValueError(
+            f"{side.source} has {len(side.vectors)} rows without ids, but {file} has {len(ids)}."
+        )
+    return replace(side, ids=ids, texts=texts)
+
+
+class UnknownIdError(ValueError):
+    """A judgement of a query or a document without a vector."""
 
     def __init__(
         self,
@@ -64,6 +201,23 @@ class UnknownIdError(ValueError):
         super().__init__(
             f"{where} names {kind} {name!r}, which has no vector; {known} of {len(named)} ids have "
             f"one.{hint * self.swapped}"
+        )
+
+    def remedy(self, side: VectorTable) -> str:
+        """Return what to do, for the vectors that lack one."""
+        column = "query_id" if self.kind == "query" else "doc_id"
+        if side.ids is None and (side.is_table or self.few):
+            way = f"give a table with a column {column}"
+            if side.is_table:
+                way = f"name the column of ids with {option('ids')}, or call it {column}"
+            return f" No ids were found in {side.source}, so that its rows count from 0; {way}."
+        if not self.few:
+            return f" Use {option('ignore_unknown')} to leave it out."
+        if self.swapped:
+            return ""
+        return (
+            f" Are the judgements for other files, or are the ids of {side.source} in another "
+            f"column ({option('ids')})?"
         )
 
 
@@ -96,7 +250,7 @@ class Collection:
 
 
 def read_beir(
-    folder: str | os.PathLike[str], split: str = "test", *, unknown: Unknown = "raise"
+    folder: str | PathLike[str], split: str = "test", *, unknown: Unknown = "raise"
 ) -> Collection:
     r"""Read a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/*.tsv`.
 
@@ -128,35 +282,31 @@ def read_beir(
     ...     read_beir(folder).query_ids
     ['q']
     """
-    files = beir_files(folder, split)
-    query_ids, query_texts = read_texts(files.queries)
-    document_ids, document_texts = read_texts(files.documents)
-    relevance = read_qrels(files.qrels, query_ids, document_ids, unknown=unknown)
+    queries, documents, qrels = beir_files(folder, split)
+    (query_ids, query_texts), (document_ids, document_texts) = map(_texts, (queries, documents))
+    relevance = read_qrels(qrels, query_ids, document_ids, unknown=unknown)
     return Collection(query_ids, document_ids, query_texts, document_texts, relevance)
 
 
-class BeirFiles(NamedTuple):
-    """Files of a folder in the layout of BEIR."""
-
-    queries: Path
-    documents: Path
-    qrels: Path
-
-
-def beir_files(folder: str | os.PathLike[str], split: str = "test") -> BeirFiles:
-    """Find the files of a folder in the layout of BEIR, or raise FileNotFoundError."""
+def beir_files(folder: str | PathLike[str], split: str) -> tuple[Path, Path, Path]:
+    """Find the files of queries, documents and judgements of a folder of BEIR."""
     place = Path(folder)
     if not place.is_dir():
         raise FileNotFoundError(f"There is no folder {place}.")
-    queries, documents = _existing(place / "queries.jsonl"), _existing(place / "corpus.jsonl")
+    texts = []
+    for name in ("queries.jsonl", "corpus.jsonl"):
+        found = [each for each in (place / name, place / f"{name}.gz") if each.is_file()]
+        if not found:
+            raise FileNotFoundError(f"There is no {name} in {place}.")
+        texts.append(found[0])
     qrels = place / "qrels" / f"{split}.tsv"
     if not qrels.is_file():
         splits = ", ".join(sorted(file.stem for file in qrels.parent.glob("*.tsv"))) or "none"
         raise FileNotFoundError(f"There is no {qrels}; the splits of this folder are: {splits}.")
-    return BeirFiles(queries, documents, qrels)
+    return texts[0], texts[1], qrels
 
 
-def read_texts(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+def _texts(path: Path) -> tuple[list[str], list[str]]:
     """Read ids and texts from a file of JSON lines with `_id`, `text` and perhaps `title`."""
     ids, texts = [], []
     for where, line in _lines(path):
@@ -173,7 +323,7 @@ def read_texts(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
 
 
 def read_qrels(
-    path: str | os.PathLike[str],
+    path: str | PathLike[str],
     query_ids: Iterable[Hashable],
     document_ids: Iterable[Hashable],
     *,
@@ -294,16 +444,7 @@ def _rows_by_id(kind: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
     return rows
 
 
-def _existing(path: Path) -> Path:
-    if path.is_file():
-        return path
-    packed = path.with_name(path.name + ".gz")
-    if packed.is_file():
-        return packed
-    raise FileNotFoundError(f"There is no {path.name} in {path.parent}.")
-
-
-def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
+def _lines(path: str | PathLike[str]) -> Iterator[tuple[str, str]]:
     """Yield where a line is and what it says; empty lines are left out."""
     name = os.fspath(path)
     open_text: Callable[..., TextIO] = gzip.open if name.endswith(".gz") else open
@@ -316,7 +457,7 @@ def _lines(path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
             raise ValueError(f"{name} is not a text file in UTF-8.") from error
 
 
-def _judgements(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, str, float]]:
+def _judgements(path: str | PathLike[str]) -> Iterator[tuple[str, str, str, float]]:
     """Yield where each line is, and its query, document and grade."""
     for position, (where, line) in enumerate(_lines(path)):
         line = line.rstrip("\r\n")
@@ -357,7 +498,7 @@ def _rows_of(names: Sequence[Hashable], ids: Iterable[Hashable] | None, kind: st
 
 
 def write_run(
-    path: str | os.PathLike[str],
+    path: str | PathLike[str],
     ranking: Ranking,
     *,
     query_ids: Sequence[object] | None = None,
@@ -412,7 +553,7 @@ def write_run(
 
 
 def write_qrels(
-    path: str | os.PathLike[str],
+    path: str | PathLike[str],
     relevance: Relevance,
     *,
     query_ids: Sequence[object] | None = None,
@@ -464,6 +605,6 @@ def _check_word(text: str, what: str) -> None:
         raise ValueError(f"A {what} in a TREC file is a word without spaces; got {text!r}.")
 
 
-def _write(path: str | os.PathLike[str], lines: Iterator[str]) -> None:
+def _write(path: str | PathLike[str], lines: Iterator[str]) -> None:
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)

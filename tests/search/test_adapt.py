@@ -18,22 +18,23 @@ import nearfar
 from nearfar import RetrievalAdapter
 from nearfar.search import adapt as searching
 from nearfar.search import write_qrels
-from nearfar.search.adapter_choice import Choice
+from nearfar.search.learning import Choice
 from nearfar.typing import Floats
-from search.adapters import Stretched, noisy_searches
+from search.adapters import noisy_searches
 
 N_QUERIES = 80
 
 
-class Saved(Stretched):
-    """A stand-in that can be saved."""
+def known(weights: Floats) -> type[RetrievalAdapter]:
+    """Return an adapter that multiplies the columns of queries by known weights."""
 
-    chosen_ = Choice(True, 1.0, 1, 1.0)
-    side, score = "query", "cosine"
-    cutoff_, learned_queries_ = None, range(N_QUERIES)
+    class Known(RetrievalAdapter):
+        def _learn(self, Q: Floats, X: Floats, *rest: Any) -> None:
+            super()._learn(Q, X, *rest)
+            if self.learn:
+                self.W_, self.chosen_ = np.diag(weights), Choice(True, 1.0, 1, 1.0, n_queries=9)
 
-    def save(self, path: Path) -> None:
-        path.write_bytes(b"adapter")
+    return Known
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def adapting(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let commands use an adapter with known weights."""
 
     def use(weights: Floats) -> None:
-        monkeypatch.setattr(searching, "RetrievalAdapter", lambda **_: Saved(weights))
+        monkeypatch.setattr(searching, "RetrievalAdapter", known(weights))
 
     return use
 
@@ -69,7 +70,7 @@ def test_adapt_writes_what_helps(run: Any, weights: Floats, adapting: Any) -> No
         "Adapter written to d-adapter.safetensors",
         "Next: nearfar neighbors d-adapter.safetensors d.npz --queries q.npz",
     ]
-    assert Path("d-adapter.safetensors").read_bytes() == b"adapter"
+    assert RetrievalAdapter.load("d-adapter.safetensors").W_.diagonal().tolist() == weights.tolist()
 
 
 def test_adapt_writes_nothing_that_does_not_help(run: Any, weights: Floats, adapting: Any) -> None:
@@ -77,8 +78,6 @@ def test_adapt_writes_nothing_that_does_not_help(run: Any, weights: Floats, adap
     text = run("adapt", *INPUT, "--out", "a.safetensors", code=4).stdout
     assert text.splitlines()[-1].startswith("Nothing was written.")
     assert not Path("a.safetensors").exists()
-    run("adapt", *INPUT, "--out", "a.safetensors", "--no-comparison")
-    assert Path("a.safetensors").exists()
 
 
 def test_adapt_prints_json(document: Any, weights: Floats, adapting: Any) -> None:
@@ -104,17 +103,25 @@ def test_adapt_saves_a_retrieval_adapter(run: Any, weights: Floats, side: str) -
     assert scores.shape == (N_QUERIES, 3)
 
 
-def test_an_adapter_that_changes_nothing_is_noted(run: Any, weights: Floats) -> None:
-    rng = np.random.default_rng(0)
-    np.savez("q.npz", Q=rng.normal(size=(N_QUERIES, len(weights))))
-    result = run("adapt", *INPUT, "--no-comparison", code=3)
+def test_a_fit_that_changes_nothing_is_noted(
+    run: Any, document: Any, weights: Floats, adapting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapting(weights)
+    fit, unchanged = RetrievalAdapter.fit, Choice(False, 1.0, 0, 0.0, n_queries=9)
+
+    def few(self: RetrievalAdapter, Q: Floats, *rest: Any) -> RetrievalAdapter:
+        fit(self, Q, *rest)
+        self.chosen_ = unchanged if len(Q) == N_QUERIES else self.chosen_
+        return self
+
+    monkeypatch.setattr(RetrievalAdapter, "fit", few)
+    result = run("adapt", *INPUT, code=3)
     assert "Note: Unchanged: no adapter raises nDCG@10" in result.stderr
-    assert result.stdout.strip() == "Nothing was written."
+    assert result.stdout.strip().endswith("Nothing was written.")
     assert not Path("d-adapter.safetensors").exists()
-    found = json.loads(run("adapt", *INPUT, "--no-comparison", "--json", code=3).stdout)
-    assert found["outcome"] == "same"
-    assert found["chosen"]["n_queries"] > 0
-    assert 0 < found["chosen"]["before"] < 1
+    found = document("adapt", *INPUT, code=3)
+    assert (found["outcome"], found["adapter"]) == ("same", None)
+    assert found["chosen"]["n_queries"] == 9
 
 
 def test_searches_that_cannot_tell_write_nothing(run: Any, weights: Floats, folder: Path) -> None:
@@ -175,9 +182,7 @@ def test_a_missing_package_is_named_before_the_work(
     fail: Any, weights: Floats, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr(
-        "nearfar.old_commands.search_report.adapt", lambda *_: pytest.fail("worked")
-    )
+    monkeypatch.setattr(searching, "read_search", lambda *_: pytest.fail("worked"))
     assert f"A report needs {module}; run pip install" in fail("search-report", *INPUT)
 
 
@@ -195,12 +200,12 @@ def test_mistakes_end_in_one_line(run: Any, fail: Any, weights: Floats, folder: 
     assert "5 folds need at least 5 queries with a relevant document; got 2" in text
     text = fail("search-report", *INPUT, "--run-out", "run.csv")
     assert "run.csv has the name of a table" in text
-    assert "k is 500" in fail("adapt", *INPUT, "--results", "500")
+    assert "results is 500" in fail("adapt", *INPUT, "--results", "500")
 
 
 def test_adapt_in_python(weights: Floats, adapting: Any) -> None:
     adapting(weights)
-    adapted = nearfar.adapt("q.npz", "d.npz", "qrels.txt", cv=2)
+    adapted = nearfar.adapt("q.npz", "d.npz", "qrels.txt", folds=2)
     assert adapted.verdict is not None
     assert adapted.verdict.helps
     assert str(adapted).startswith(str(adapted.comparison))
@@ -210,14 +215,14 @@ def test_adapt_in_python(weights: Floats, adapting: Any) -> None:
     assert "<h1>Searches</h1>" in Path("d.html").read_text()
     arrays = np.load("q.npz")["Q"], np.load("d.npz")["X"], adapted.data.relevance
     # The tables also have times, which differ.
-    assert nearfar.adapt(*arrays, cv=2, learn=False).verdict == adapted.verdict
+    assert nearfar.adapt(*arrays, folds=2).verdict == adapted.verdict
 
 
 def test_adapt_in_python_saves_nothing_that_does_not_help(weights: Floats, adapting: Any) -> None:
     adapting(1 - weights)
-    adapted = nearfar.adapt("q.npz", "d.npz", "qrels.txt", cv=2)
+    adapted = nearfar.adapt("q.npz", "d.npz", "qrels.txt", folds=2)
     assert adapted.adapter is None
-    with pytest.raises(ValueError, match="comparison=False"):
+    with pytest.raises(ValueError, match="no adapter to write"):
         adapted.save("a.safetensors")
 
 
@@ -245,7 +250,7 @@ def test_a_target_certifies_a_cutoff(run: Any, document: Any, weights: Floats) -
 
 
 def test_queries_without_an_answer_say_so(run: Any, weights: Floats) -> None:
-    adapter = nearfar.adapt("q.npz", "d.npz", "qrels.txt", target="recall>=0.5", cv=2).adapter
+    adapter = nearfar.adapt("q.npz", "d.npz", "qrels.txt", target="recall>=0.5", folds=2).adapter
     assert adapter is not None
     assert adapter.cutoff_ is not None
     adapter.cutoff_ = replace(adapter.cutoff_, value=1e6)
@@ -285,25 +290,26 @@ def test_a_target_that_cannot_be_certified_writes_nothing(run: Any, weights: Flo
     assert found["outcome"] == "not certified"
     assert found["queries_needed"] > N_QUERIES
     assert "The target of a search" in run("adapt", *INPUT, "--target", "eer", code=2).stderr
-    adapter = nearfar.RetrievalAdapter(learn=False)
-    with pytest.raises(ValueError, match="set_cutoff"):
-        nearfar.adapt("q.npz", "d.npz", "qrels.txt", target="recall>=0.5", adapter=adapter)
+    refused = nearfar.adapt("q.npz", "d.npz", "qrels.txt", target="recall>=0.98", folds=2)
+    assert refused.adapter is None
+    assert refused.refusal is not None
+    assert refused.refusal.strongest is not None
 
 
 def test_queries_of_grade_0_deserve_nothing(weights: Floats) -> None:
     judged = Path("qrels.txt").read_text().splitlines()
     lines = [line[:-1] + "0" if row % 5 == 0 else line for row, line in enumerate(judged)]
     Path("qrels.txt").write_text("\n".join(lines))
-    adapted = nearfar.adapt("q.npz", "d.npz", "qrels.txt", target="recall>=0.5", comparison=False)
+    adapted = nearfar.adapt("q.npz", "d.npz", "qrels.txt", target="recall>=0.5", folds=2)
     assert adapted.cutoff is not None
     parts = adapted.cutoff.parts
     assert 0 < parts["nothing"]["n_queries"] < parts["all"]["n_queries"] < N_QUERIES
     assert "of them deserve nothing" in str(adapted)
 
 
-def test_arguments_of_adapt_are_named_as_they_are(weights: Floats) -> None:
+def test_arguments_of_adapt_are_named_as_they_are() -> None:
     Q, X = np.ones((5, 3)), np.ones((9, 3))
-    with pytest.raises(ValueError, match="by judgements: a file"):
+    with pytest.raises(ValueError, match="with qrels="):
         nearfar.adapt(Q, X)
     for judged in ({"q0": {"d1": 1}}, pl.DataFrame({"query": ["q0"]})):
         with pytest.raises(TypeError, match=f"a path or a Relevance; got {type(judged).__name__}"):

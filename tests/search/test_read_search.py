@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from nearfar.runtime.messages import collecting_notes
-from nearfar.search.search_input import SearchInput, read_search
+from nearfar.search.files import SearchInput, read_search
 
 Q = np.array([[1.0, 0.5], [0.25, 1.0]])
 X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -28,9 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(queries: str = "q.npy", documents: str = "d.npy", **options: Any) -> SearchInput:
-    given = {"qrels": Path("rows.qrels")} | options
-    split = given.pop("split", "test")
-    return read_search(queries, documents, split=split, **given)
+    return read_search(queries, documents, **{"qrels": Path("rows.qrels"), **options})
 
 
 def assert_same(found: SearchInput) -> None:

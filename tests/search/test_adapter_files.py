@@ -59,7 +59,7 @@ def test_neighbors_need_queries_and_vectors(fail: Any, adapter: Any) -> None:
     assert "--vector is for adapters" in fail(
         "neighbors", "metric.safetensors", "iris.csv", "--vector", "a"
     )
-    np.save("wide.npy", np.ones((3, 9)))
+    np.save("wide.npy", np.ones((9, 9)))
     message = fail("neighbors", "a.safetensors", "wide.npy", "--queries", "q.npy")
     assert "X has 9 features; the adapter was learned on 8" in message
 

@@ -8,25 +8,26 @@ import numpy as np
 import pytest
 
 from nearfar import Relevance, compare_retrieval
-from nearfar.search.page import SearchStudy, write_search_report
+from nearfar.search.adapt import Adapted
+from nearfar.search.files import SearchInput
 from search.adapters import Stretched, noisy_searches
 
 
 @pytest.fixture(scope="module")
-def study() -> SearchStudy:
+def study() -> Adapted:
     Q, X, relevance, weights = noisy_searches()
     names = [f"find <thing> {row}" for row in range(len(Q))]
     found = compare_retrieval(Q, X, relevance, Stretched(weights), query_names=names)
     documents = [f"the thing {row}" for row in range(len(X))]
-    return SearchStudy("things", found, relevance, X.shape[1], documents, "nearfar search-report")
+    return Adapted(SearchInput("things", Q, X, relevance, names, documents), found)
 
 
-def page_of(study: SearchStudy, folder: Path) -> str:
-    write_search_report(folder / "page.html", study)
+def page_of(study: Adapted, folder: Path) -> str:
+    study.report(folder / "page.html", facts=[("Answers", "all")])
     return (folder / "page.html").read_text(encoding="utf-8")
 
 
-def test_headline_has_two_numbers_and_a_badge(study: SearchStudy, tmp_path: Path) -> None:
+def test_headline_has_two_numbers_and_a_badge(study: Adapted, tmp_path: Path) -> None:
     page = page_of(study, tmp_path)
     verdict = study.comparison.verdict
     assert '<span class="badge good">clearly better</span>' in page
@@ -39,7 +40,7 @@ def test_headline_has_two_numbers_and_a_badge(study: SearchStudy, tmp_path: Path
 
 
 def test_queries_that_change_most_have_their_text_and_results(
-    study: SearchStudy, tmp_path: Path
+    study: Adapted, tmp_path: Path
 ) -> None:
     page = page_of(study, tmp_path)
     gaining, losing = study.comparison.changes(10)
@@ -47,7 +48,7 @@ def test_queries_that_change_most_have_their_text_and_results(
         assert f"find &lt;thing&gt; {change.query}</th>" in page
         assert f"{change.gain:+.3f}" in page
     assert "<thing>" not in page
-    answer = study.relevance.of(gaining[0].query)[0][0]
+    answer = study.data.relevance.of(gaining[0].query)[0][0]
     assert f"✓ the thing {answer}" in page
     assert "Searches that gain most" in page
     assert "Searches that lose most" in page
@@ -57,13 +58,14 @@ def test_untouched_vectors_alone_can_be_reported(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(30, 3))
     relevance = Relevance(range(10), range(10))
     found = compare_retrieval(X[:10], X, relevance, {})
-    page = page_of(SearchStudy("alone", found, relevance, 3), tmp_path)
+    ids = list(map(str, range(30)))
+    page = page_of(Adapted(SearchInput("alone", X[:10], X, relevance, ids, ids), found), tmp_path)
     assert '<span class="badge same">nothing to compare</span>' in page
     assert "Which searches change?" not in page
 
 
-def test_page_needs_no_network(study: SearchStudy, tmp_path: Path) -> None:
+def test_page_needs_no_network(study: Adapted, tmp_path: Path) -> None:
     page = page_of(study, tmp_path)
     assert 'src="http' not in page
     assert 'href="http' not in page
-    assert "nearfar search-report</code>" in page
+    assert "<dt>Answers</dt>" in page or "Answers" in page
