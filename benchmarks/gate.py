@@ -106,7 +106,6 @@ def searches(
         other = copy(adapter)
         other.W_ = adapter.W_ + size * rng.normal(size=adapter.W_.shape) / len(adapter.W_) ** 0.5
         other.chosen_ = replace(adapter.chosen_, helps=True)
-        other._set_maps(None)
         return other
 
     def truth(adapter: RetrievalAdapter) -> float:

@@ -54,7 +54,9 @@ from nearfar.search import RetrievalAdapter as RetrievalAdapter
 from nearfar.search import SourceWeights as SourceWeights
 from nearfar.search import compare_retrieval as compare_retrieval
 from nearfar.search.adapt import Adapted as Adapted
+from nearfar.search.adapt import SearchReport as SearchReport
 from nearfar.search.adapt import adapt as adapt
+from nearfar.search.adapt import search_report as search_report
 from nearfar.search.gate import Gated as Gated
 from nearfar.search.gate import gate as gate
 from nearfar.supervision import AllTriplets as AllTriplets

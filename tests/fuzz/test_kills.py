@@ -29,7 +29,7 @@ LABEL = ("--label", "label", "--folds", "2", "--seed", "0")
 COMMANDS = {
     "learn": ("learn", "t.csv", *LABEL, "--method", "boost", "--out", "learned"),
     "report": ("report", "t.csv", *LABEL, "--method", "lda", "--out", "page.html"),
-    "adapt": ("adapt", "q.npz", "d.npz", "--qrels", "qrels.txt", "--no-comparison", "--out", "ad"),
+    "adapt": ("adapt", "q.npz", "d.npz", "--qrels", "qrels.txt", "--out", "ad"),
     "compare": ("compare", "t.csv", *LABEL, "--method", "nca", "--method", "lda"),
     "transform": ("transform", "m.safetensors", "rows.csv.gz", "mapped.csv"),
     "to Parquet": ("transform", "m.safetensors", "rows.csv", "mapped.parquet"),

@@ -348,6 +348,18 @@ def search_report(
     -------
     SearchReport
         Prints as the verdict, and the files that were written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from nearfar import Relevance, search_report
+    >>> X = np.random.default_rng(0).normal(size=(60, 8))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = f"{folder}/searches.html"
+    ...     found = search_report(X[:30], X, Relevance(range(30), range(30)), out=page)
+    >>> found.comparison.verdict.outcome
+    'same'
     """
     # Only reports need matplotlib and Jinja.
     from nearfar.page.page import check_packages
@@ -402,7 +414,29 @@ def search_report(
 
 @dataclass(frozen=True, eq=False)
 class SearchReport:
-    """A comparison of searches, and the files that have it; prints as the verdict."""
+    """A comparison of searches, and the files that have it; prints as the verdict.
+
+    Attributes
+    ----------
+    comparison : SearchComparison
+    report : str
+        The HTML file.
+    runs : list of str
+        TREC run files of adapted and of untouched vectors, if they were asked for.
+    notes : list of str
+        What to know beside the results.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nearfar import Relevance, SearchReport, compare_retrieval
+    >>> X = np.random.default_rng(0).normal(size=(60, 8))
+    >>> found = compare_retrieval(X[:30], X, Relevance(range(30), range(30)), {})
+    >>> print(SearchReport(found, "searches.html"))
+    Nothing to compare: nDCG@10 1.000 with untouched vectors.
+    The best order of the first 60 results would have nDCG@10 1.000.
+    Report written to searches.html
+    """
 
     comparison: SearchComparison
     report: str

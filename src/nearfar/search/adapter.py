@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from dataclasses import asdict
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.columns.cells import is_frame
-from nearfar.deploy.formats.sql import SqlSearch
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.evidence.intervals import CONFIDENCE, mean_interval
 from nearfar.metrics.points import unit_length
@@ -51,6 +50,9 @@ from nearfar.search.ranking import (
 )
 from nearfar.search.relevance import Answers, Relevance, unseen_folds
 from nearfar.typing import Array, Floats, Ints, Json
+
+if TYPE_CHECKING:
+    from nearfar.deploy.formats.sql import SqlSearch
 
 _USE = "Inner products of mapped queries and mapped documents are scores."
 _MOST_SCORES = 1 << 24
@@ -532,10 +534,11 @@ class RetrievalAdapter(ShowsFit, BaseEstimator):
         """
         if not isinstance(column, str):
             raise ValueError("Name the column of the documents' vectors.")
+        from nearfar.deploy.formats.sql import SqlSearch, sql_map
+
         cutoff = None if self.cutoff_ is None else self.cutoff_.value
-        return sql_search(
-            self.linear_map(), column, dialect, cosine=self.score == "cosine", cutoff=cutoff
-        )
+        statement = sql_map(self.linear_map(), column, dialect)
+        return SqlSearch(statement, self.score == "cosine", cutoff)
 
     def to_dict(self) -> dict[str, Json]:
         """Return what the adapter maps, what was chosen, and how far it is from no change."""
