@@ -120,7 +120,7 @@ def _is_path(kinds: Sequence[Any]) -> bool:
 
 def declared(function: Callable[..., Any]) -> dict[str, Declared]:
     """Return the parameters of a function, those that it forwards from where they are declared."""
-    hints = get_type_hints(function.__init__ if isinstance(function, type) else function)
+    hints = get_type_hints(vars(function)["__init__"] if isinstance(function, type) else function)
     texts: dict[str, str] = {}
     names: list[str] = []
     section = (inspect.getdoc(function) or "").partition(_PARAMETERS)[2]

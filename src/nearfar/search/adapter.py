@@ -18,6 +18,7 @@ from nearfar.columns.cells import is_frame
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.evidence.intervals import CONFIDENCE, mean_interval
 from nearfar.metrics.points import unit_length
+from nearfar.numerics.missing import as_vectors
 from nearfar.runtime.history import History
 from nearfar.runtime.messages import ShowsFit, bars, counted, fragment
 from nearfar.runtime.parameters import (
@@ -42,7 +43,6 @@ from nearfar.search.cutoff import (
 )
 from nearfar.search.learning import Choice, Corpus, HeldOut, Whitening, choose, shared_pool
 from nearfar.search.ranking import (
-    as_vectors,
     checked_vectors,
     known_vectors,
     search,
@@ -212,7 +212,8 @@ class RetrievalAdapter(ShowsFit, BaseEstimator):
         learned = slice(None if self.learn else 0)
         self.learned_queries_ = vector_digests(queries[relevance.queries[learned]])
         self.learned_documents_ = vector_digests(documents[known[learned]])
-        self.cutoff_, self.cutoff_queries_ = None, np.empty(0, dtype=np.int64)
+        self.cutoff_: Cutoff | None = None
+        self.cutoff_queries_: Ints = np.empty(0, dtype=np.int64)
         if self.target is not None:
             with limited_threads(self.n_jobs):
                 self.set_cutoff(Q, X, calibration, repeated=True)

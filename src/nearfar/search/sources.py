@@ -54,11 +54,12 @@ from sklearn.utils.validation import check_is_fitted
 from nearfar.evidence.intervals import CONFIDENCE
 from nearfar.measures.retrieval import discounts, ideal_dcg
 from nearfar.metrics.points import row_digests, unit_length
+from nearfar.numerics.missing import as_vectors
 from nearfar.runtime.messages import counted, note, optional_package
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer
 from nearfar.runtime.tensor_file import Provenance, open_tensors, write_tensors
 from nearfar.search.learning import DEPTH, FEWEST_QUERIES
-from nearfar.search.ranking import JudgedRanking, Ranking, as_vectors, checked_vectors, largest
+from nearfar.search.ranking import JudgedRanking, Ranking, checked_vectors, largest
 from nearfar.search.relevance import Relevance
 from nearfar.typing import Array, Bools, Floats, Ints, Matrix, Vector
 
