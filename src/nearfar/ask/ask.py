@@ -15,22 +15,7 @@ import polars as pl
 
 from nearfar.ask.chooser import RANDOM
 from nearfar.ask.store import Collection, Objects, Store
-from nearfar.frames.formats import (
-    TABLES,
-    WRITTEN_TABLES,
-    check_output,
-    column_names,
-    kind_of,
-    read_frame,
-    write_frame,
-)
-from nearfar.frames.judgements import (
-    ANSWERS_ENDING,
-    read_answers,
-    read_judgements,
-    read_triplets,
-    words,
-)
+from nearfar.frames import formats, judgements
 from nearfar.frames.reader import named_columns, require_columns
 from nearfar.frames.reading import read_table, row_names
 from nearfar.frames.table import PICTURES, Table, TableError, picture_path, pictures_named
@@ -100,7 +85,7 @@ def read_objects(
         objects = _from_folder(path, ids, drop, vectors)
     elif vectors is not None:
         raise TableError(f"{option('vectors')} is for folders of pictures.")
-    elif kind_of(path) not in TABLES:
+    elif formats.kind_of(path) not in formats.TABLES:
         raise TableError(f"{source} is neither a folder of pictures nor a table.")
     else:
         base = path.parent if pictures is None else Path(pictures)
@@ -118,7 +103,7 @@ def _from_table(
     drop: Sequence[str] | None,
     folder: Path,
 ) -> Objects:
-    frame = read_frame(path)
+    frame = formats.read_frame(path)
     named = [name for name in (ids, image, text) if name is not None]
     require_columns(path, frame.columns, named)
     dropped = named_columns(drop, frame.columns)
@@ -138,9 +123,9 @@ def _from_table(
         X, features = rows.X, rows.feature_names
     names = [str(row) for row in range(len(frame))] if ids is None else row_names(frame[ids], path)
     if image is not None:
-        pictures = [picture_path(folder, cell) for cell in words(frame[image]).to_list()]
+        pictures = [picture_path(folder, cell) for cell in judgements.words(frame[image]).to_list()]
     if text is not None:
-        texts = words(frame[text]).to_list()
+        texts = judgements.words(frame[text]).to_list()
     elif image is None:
         shown = frame.select(others[:_CARD_COLUMNS])
         lines = [["" if cell is None else str(cell) for cell in row] for row in shown.iter_rows()]
@@ -162,7 +147,7 @@ def _from_folder(
         raise TableError(
             f"Name the column of {vectors} that has the names of pictures with {option('ids')}."
         )
-    require_columns(Path(vectors), column_names(Path(vectors)), [ids])
+    require_columns(Path(vectors), formats.column_names(Path(vectors)), [ids])
     rows = read_table(vectors, ids=ids, drop=drop)
     names = rows.ids or []
     return Objects(names, rows.X, rows.feature_names, pictures=pictures_named(folder, names))
@@ -226,8 +211,9 @@ def ask(
         return _exported(Path(objects or out), Path(export))
     if not objects:
         raise TableError("Name the objects to ask about: a table, or a folder of pictures.")
-    if path.suffix.lower() != ANSWERS_ENDING:
-        raise TableError(f"{option('out')} {path}: name a file that ends with {ANSWERS_ENDING}.")
+    if path.suffix.lower() != judgements.ANSWERS_ENDING:
+        ending = judgements.ANSWERS_ENDING
+        raise TableError(f"{option('out')} {path}: name a file that ends with {ending}.")
     for name in people:
         if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
             at_most = f"write a name of at most {_LONGEST_NAME} characters"
@@ -262,11 +248,11 @@ def ask(
 
 
 def _exported(path: Path, target: Path) -> Collected:
-    if path.suffix.lower() != ANSWERS_ENDING:
-        raise TableError(f"{path} is not a file of answers ({ANSWERS_ENDING}).")
-    check_output(target, WRITTEN_TABLES, [path])
-    table, kind = read_answers(path)
-    write_frame(table, target)
+    if path.suffix.lower() != judgements.ANSWERS_ENDING:
+        raise TableError(f"{path} is not a file of answers ({judgements.ANSWERS_ENDING}).")
+    formats.check_output(target, formats.WRITTEN_TABLES, [path])
+    table, kind = judgements.read_answers(path)
+    formats.write_frame(table, target)
     line = f"{counted(len(table), 'answer')} about {kind} written to {target}"
     return Collected(len(table), str(target), (line,))
 
@@ -281,7 +267,9 @@ def _replay(collection: Collection, table: Path, people: Sequence[str], number: 
         raise ValueError(f"{option('replay')} answers triplets, not pairs.")
     names = list(collection.objects.names)
     rows = Table(str(table), np.zeros((len(names), 1)), ids=names)
-    known = read_triplets(read_judgements(table, "triplets"), table, rows).index.tolist()
+    known = judgements.read_triplets(
+        judgements.read_judgements(table, "triplets"), table, rows
+    ).index.tolist()
     picked = {(anchor, min(near, far), max(near, far)): near for anchor, near, far in known}
     pool = np.array(list(picked))
     for turn in range(number):

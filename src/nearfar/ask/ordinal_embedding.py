@@ -174,8 +174,7 @@ class OrdinalEmbedding(BaseEstimator):
         if self.n_objects is not None and self.n_objects < needed:
             raise ValueError(f"Triplets refer to object {needed - 1}; n_objects={self.n_objects}.")
         n_objects = self.n_objects or needed
-        penalty = self.penalty
-        if penalty is None:
+        if (penalty := self.penalty) is None:
             penalty = self._chosen_penalty(triplets, n_objects, random)
         self.penalty_ = float(penalty)
         problem = OrdinalProblem.of(triplets, n_objects, self, self.penalty_)
@@ -192,7 +191,12 @@ class OrdinalEmbedding(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.embedding_ = principal_axes(P)
+        P -= P.mean(axis=0)
+        axes = np.linalg.svd(P, full_matrices=False)[2]
+        largest = np.abs(axes).argmax(axis=1)
+        signs = np.where(axes[np.arange(len(axes)), largest] < 0, -1.0, 1.0)
+        self.embedding_ = np.zeros_like(P)
+        self.embedding_[:, : len(axes)] = P @ (axes * signs[:, None]).T
         return self
 
     def fit_transform(self, triplets: Triplets | ArrayLike, y: object = None) -> Matrix:
@@ -312,17 +316,6 @@ def _agreement(P: Matrix, triplets: Triplets) -> float:
     anchor, near, far = (P[rows] for rows in triplets.index.T)
     margins = ((anchor - far) ** 2).sum(axis=1) - ((anchor - near) ** 2).sum(axis=1)
     return float(np.average((1 + np.sign(margins)) / 2, weights=triplets.weight))
-
-
-def principal_axes(P: Matrix) -> Matrix:
-    """Return coordinates about their mean, turned to their principal axes."""
-    centered = P - P.mean(axis=0)
-    axes = np.linalg.svd(centered, full_matrices=False)[2]
-    largest = np.abs(axes).argmax(axis=1)
-    signs = np.where(axes[np.arange(len(axes)), largest] < 0, -1.0, 1.0)
-    turned = np.zeros_like(P)
-    turned[:, : len(axes)] = centered @ (axes * signs[:, None]).T
-    return turned
 
 
 def _checked(triplets: Triplets | ArrayLike) -> Triplets:

@@ -47,18 +47,7 @@ from nearfar.learners.boosting import BoostMetric
 from nearfar.learners.classic import ITML
 from nearfar.metrics.metric import Metric
 from nearfar.neighbors import kneighbors
-from nearfar.page.blocks import (
-    Block,
-    Figure,
-    Figures,
-    Neighbor,
-    Queries,
-    Query,
-    Section,
-    Table,
-    Text,
-    shortened,
-)
+from nearfar.page import blocks
 from nearfar.page.figures import svgs, thumbnail
 from nearfar.page.page import render_page
 from nearfar.plots import before_and_after, importances, projections
@@ -366,7 +355,7 @@ def results_page(collection: Collection) -> str:
         agreement = str(p.agreement) if p.agreement.n else ""
         rows.append([p.name, str(p.n_answers), agreement, f"{p.weight:.2f}", "; ".join(p.notes)])
     caption = "Agreement with predictions on random questions, and the weight of the answers."
-    table = Table(["person", "answers", "agreement", "weight", "note"], rows, caption)
+    table = blocks.Table(["person", "answers", "agreement", "weight", "note"], rows, caption)
     name = collection.store.path.stem
     return render_page(
         name,
@@ -376,20 +365,20 @@ def results_page(collection: Collection) -> str:
         reason=str(progress),
         notes=[],
         sections=[
-            Section("Agreement", "agreement", _agreement(chooser, progress)),
+            blocks.Section("Agreement", "agreement", _agreement(chooser, progress)),
             *_learned(collection, chooser),
-            Section("People", "people", [table]),
+            blocks.Section("People", "people", [table]),
         ],
     )
 
 
-def _drawn(draw: Callable[[], Any], title: str, name: str, caption: str) -> Figures:
-    return Figures([Figure(svg, caption) for svg in svgs(draw, title, name)])
+def _drawn(draw: Callable[[], Any], title: str, name: str, caption: str) -> blocks.Figures:
+    return blocks.Figures([blocks.Figure(svg, caption) for svg in svgs(draw, title, name)])
 
 
-def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
+def _agreement(chooser: Chooser, progress: Progress) -> list[blocks.Block]:
     if progress.agreement is None:
-        return [Text(["There are too few answers to say how good they are, or no vectors."])]
+        return [blocks.Text(["There are too few answers to say how good they are, or no vectors."])]
     rows = [["After learning", str(progress.agreement)], ["Before", str(progress.before)]]
     lines = [
         f"Answers to {progress.agreement.n} random questions, each predicted from answers to "
@@ -418,10 +407,10 @@ def _agreement(chooser: Chooser, progress: Progress) -> list[Block]:
 
     caption = "Agreement on random questions by number of answers; 90 % interval."
     curve = _drawn(draw, "Agreement by number of answers", "curve", caption)
-    return [Table(["", "share of answers predicted"], rows), Text(lines), curve]
+    return [blocks.Table(["", "share of answers predicted"], rows), blocks.Text(lines), curve]
 
 
-def _learned(collection: Collection, chooser: Chooser) -> list[Section]:
+def _learned(collection: Collection, chooser: Chooser) -> list[blocks.Section]:
     X = collection.objects.X
     if X is None:
         P = chooser.model.coordinates()
@@ -429,26 +418,26 @@ def _learned(collection: Collection, chooser: Chooser) -> list[Section]:
         caption = "Objects by their answers alone; near objects were judged alike."
         drawn = _drawn(lambda: projections(alone, P), "Map of objects", "map", caption)
         neighbours = _neighbors(collection, chooser, {"By the answers": alone}, P)
-        return [Section("Map", "map", [drawn]), neighbours]
+        return [blocks.Section("Map", "map", [drawn]), neighbours]
     metric = learned_metric(collection, chooser)
     if metric is None:
         few = f"The map and the features are shown from {_FEWEST_TO_LEARN} answers on."
-        return [Section("Map", "map", [Text([few])])]
+        return [blocks.Section("Map", "map", [blocks.Text([few])])]
     title = "Objects before and after"
     drawn = _drawn(lambda: before_and_after(metric, X), title, "map", f"{title} learning.")
     caption = "Share of each feature in the learned distance."
     matter = _drawn(lambda: importances(metric, X), "Importance of features", "features", caption)
     metrics = {STANDARDISED: baseline_metrics(X)[STANDARDISED], "Learned": metric}
     return [
-        Section("Map", "map", [drawn]),
+        blocks.Section("Map", "map", [drawn]),
         _neighbors(collection, chooser, metrics, X),
-        Section("Features that matter", "features", [matter]),
+        blocks.Section("Features that matter", "features", [matter]),
     ]
 
 
 def _neighbors(
     collection: Collection, chooser: Chooser, metrics: dict[str, Metric], X: Floats
-) -> Section:
+) -> blocks.Section:
     """Return the objects that were asked about most, with their nearest objects."""
     objects = collection.objects
     asked = Counter(judged.question.objects[0] for judged in chooser.judgements)
@@ -456,9 +445,10 @@ def _neighbors(
     n_neighbors = min(_NEIGHBORS, len(objects) - 1)
 
     @cache
-    def shown(row: int) -> Neighbor:
-        text = objects.names[row] if objects.texts is None else shortened(objects.texts[row])
-        return Neighbor(text, "" if objects.pictures is None else thumbnail(objects.pictures[row]))
+    def shown(row: int) -> blocks.Neighbor:
+        texts, pictures = objects.texts, objects.pictures
+        text = objects.names[row] if texts is None else blocks.shortened(texts[row])
+        return blocks.Neighbor(text, "" if pictures is None else thumbnail(pictures[row]))
 
     nearest = {
         name: kneighbors(metric, X, rows=rows, n_neighbors=n_neighbors)[1].tolist()
@@ -467,10 +457,10 @@ def _neighbors(
     queries = []
     for n, row in enumerate(rows):
         found = {name: [shown(other) for other in near[n]] for name, near in nearest.items()}
-        queries.append(Query(shown(row).text, found, shown(row).image))
+        queries.append(blocks.Query(shown(row).text, found, shown(row).image))
     text = "The objects that were asked about most, with those that are nearest."
-    blocks = [Text([text if rows else "No answers yet."]), Queries(queries)]
-    return Section("Nearest objects", "neighbours", blocks)
+    parts = [blocks.Text([text if rows else "No answers yet."]), blocks.Queries(queries)]
+    return blocks.Section("Nearest objects", "neighbours", parts)
 
 
 def learned_metric(collection: Collection, chooser: Chooser) -> Metric | None:

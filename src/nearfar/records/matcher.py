@@ -417,12 +417,11 @@ class RecordMatcher(BaseEstimator):
     def fields_(self) -> tuple[ComparedField, ...]:
         """Name, kind and ways of each field; the last one is the whole record."""
         check_is_fitted(self, "model_")
-        return tuple(
-            ComparedField(
-                each.name, each.kind, tuple(w for f, w in self.comparisons_.names if f == each.name)
-            )
-            for each in self.comparisons_.fields
-        )
+        ways: dict[str, list[str]] = {}
+        for name, way in self.comparisons_.names:
+            ways.setdefault(name, []).append(way)
+        compared = self.comparisons_.fields
+        return tuple(ComparedField(f.name, f.kind, tuple(ways[f.name])) for f in compared)
 
     def scores(self, left: Any, right: Any, pairs: ArrayLike) -> Vector:
         """Return the log-odds that the records of each pair are the same."""

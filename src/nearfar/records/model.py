@@ -330,9 +330,7 @@ class LabelledPairs:
         """
         index, same = self.index, self.same
         if self.complete:
-            index = np.indices((len(self.left), len(self.right))).reshape(2, -1).T
-            if self.right is self.left:
-                index = index[index[:, 0] < index[:, 1]]
+            index = self._all_pairs()
             same = np.isin(self._keys(index), self._keys(self.index[self.same]))
             # Of one entity, but not given as the same: not known.
             known = same | self._different(index)
@@ -350,16 +348,15 @@ class LabelledPairs:
 
     def unlabelled(self, score: Callable[[Ints], Vector]) -> UnlabelledPairs:
         """Return the pairs of records that no pair names."""
-        left, right = (np.flatnonzero(~rows) for rows in self.named)
-        found = self.candidates
-        if found is None:
-            found = np.column_stack([np.repeat(left, len(right)), np.tile(right, len(left))])
-            found = found[found[:, 0] < found[:, 1]] if self.right is self.left else found
+        found = self._all_pairs() if self.candidates is None else self.candidates
         free = ~(self.named[0][found[:, 0]] | self.named[1][found[:, 1]])
-        n_pairs = len(left) * len(right)
-        if self.right is self.left:
-            n_pairs = len(left) * (len(left) - 1) // 2
+        n, m = (int((~rows).sum()) for rows in self.named)
+        n_pairs = n * (n - 1) // 2 if self.right is self.left else n * m
         return UnlabelledPairs(np.sort(-score(found[free])), n_pairs)
+
+    def _all_pairs(self) -> Ints:
+        index = np.indices((len(self.left), len(self.right))).reshape(2, -1).T
+        return index[index[:, 0] < index[:, 1]] if self.right is self.left else index
 
     @property
     def prevalence(self) -> float:

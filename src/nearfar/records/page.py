@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from nearfar.page.blocks import (
-    Bar,
-    BarGroup,
-    Bars,
-    Block,
-    Code,
-    Facts,
-    Markup,
-    Section,
-    Text,
-    versions,
-)
+from nearfar.page import blocks
 from nearfar.page.page import render_page, write_page
 from nearfar.runtime.messages import ordered
 
@@ -50,9 +39,9 @@ def write_match_report(
         ("Records", " and ".join(str(n) for n in found.n_records)),
         ("Candidates", str(len(found.candidates))),
         ("Threshold", f"log-odds {matched.matcher.threshold_:.4g}"),
-        ("Versions", versions()),
+        ("Versions", blocks.versions()),
     ]
-    appendix: list[Block] = [Code("Command", command)] if command else []
+    appendix: list[blocks.Block] = [blocks.Code("Command", command)] if command else []
     page = render_page(
         name,
         title=f"{name}: matched records",
@@ -61,52 +50,52 @@ def write_match_report(
         reason=lines[0],
         notes=ordered(list(matched.notes)),
         sections=[
-            Section("How sure are the matches?", "rates", _rates(matched, lines[1:])),
-            Section("What decided?", "fields", _fields(matched)),
-            Section("Pairs to look at", "pairs", _near_misses(matched)),
-            Section("Appendix", "appendix", [*appendix, Facts(facts)]),
+            blocks.Section("How sure are the matches?", "rates", _rates(matched, lines[1:])),
+            blocks.Section("What decided?", "fields", _fields(matched)),
+            blocks.Section("Pairs to look at", "pairs", _near_misses(matched)),
+            blocks.Section("Appendix", "appendix", [*appendix, blocks.Facts(facts)]),
         ],
     )
     write_page(path, page)
 
 
-def _rates(matched: Matched, lines: list[str]) -> list[Block]:
+def _rates(matched: Matched, lines: list[str]) -> list[blocks.Block]:
     shares = dict(matched.rates)
     if matched.kept is not None:
         shares["known matches among candidates"] = matched.kept[:2]
     bars = [
-        Bar(name, f"{100 * value:.1f}\u00a0%", 100 * value, 100 * low, 100 * high)
+        blocks.Bar(name, f"{100 * value:.1f}\u00a0%", 100 * value, 100 * low, 100 * high)
         for name, (value, (low, high)) in shares.items()
     ]
     caption = (
         "Precision and recall are those of the threshold, on pairs that were not learned from. "
         "With a target, the precision is that in these tables. The lines are 90 % intervals."
     )
-    return [*([Bars("Shares", [BarGroup("", bars)], caption)] if bars else []), Text(lines)]
+    chart = [blocks.Bars("Shares", [blocks.BarGroup("", bars)], caption)] if bars else []
+    return [*chart, blocks.Text(lines)]
 
 
-def _fields(matched: Matched) -> list[Block]:
+def _fields(matched: Matched) -> list[blocks.Block]:
     """Return how much each field speaks for or against a match, over candidates near it."""
-    found = matched.matches
-    near = np.argsort(np.abs(found.scores - matched.matcher.threshold_), kind="stable")[:_EXPLAINED]
-    tables = matched.sides[0].records, matched.sides[-1].records
-    parts = np.abs(matched.matcher.explain(*tables, found.candidates[near])).mean(axis=0)
-    bars = []
+    near = matched.least_sure(np.arange(len(matched.matches.scores)), _EXPLAINED)
+    parts = np.abs(matched.explained(near)).mean(axis=0)
+    bars, fields = [], matched.matcher.fields_
     for place in np.argsort(-parts, kind="stable"):
-        field, length = matched.matcher.fields_[place], 100 * parts[place] / max(parts.max(), 1e-12)
-        bars.append(Bar(field.name, f"{parts[place]:.2f}", length, length, length, note=field.kind))
+        ends = [100 * parts[place] / max(parts.max(), 1e-12)] * 3
+        name, kind, _ = fields[place]
+        bars.append(blocks.Bar(name, f"{parts[place]:.2f}", *ends, note=kind))
     caption = (
         f"Mean change of the log-odds by each field, of the {len(near)} least sure candidates."
     )
-    return [Bars("Fields", [BarGroup("", bars)], caption)]
+    return [blocks.Bars("Fields", [blocks.BarGroup("", bars)], caption)]
 
 
-def _near_misses(matched: Matched) -> list[Block]:
+def _near_misses(matched: Matched) -> list[blocks.Block]:
     """Return the least sure pairs side by side, with differences marked."""
     found, (one, two) = matched.matches, (matched.sides[0], matched.sides[-1])
     others = np.flatnonzero(~found.same)
     misses = others[np.argsort(-found.scores[others], kind="stable")[:_SHOWN_PAIRS]]
-    blocks: list[Block] = []
+    shown: list[blocks.Block] = []
     for place in list(dict.fromkeys([*found.doubtful, *misses]))[:_SHOWN_PAIRS]:
         i, j = found.candidates[place]
         lines = [("", *(html.escape(str(s.names([r])[0])) for s, r in ((one, i), (two, j))))]
@@ -118,8 +107,9 @@ def _near_misses(matched: Matched) -> list[Block]:
             f"<tr><th scope='row'>{name}</th><td>{a}</td><td>{b}</td></tr>" for name, a, b in lines
         )
         caption = f"{said}, probability {100 * expit(found.scores[place]):.1f} %"
-        blocks.append(Markup(f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>"))
-    return blocks
+        table = f"<table><caption>{caption}</caption><tbody>{rows}</tbody></table>"
+        shown.append(blocks.Markup(table))
+    return shown
 
 
 def _marked(a: str | None, b: str | None) -> tuple[str, str]:

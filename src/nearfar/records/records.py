@@ -81,19 +81,16 @@ class Records:
             )
         if len({len(cells) for cells in columns.values()}) > 1:
             raise ValueError(f"The columns of {name} have different lengths.")
-        return cls({key: _as_text(cells) for key, cells in columns.items()})
+        fields = {}
+        for key, cells in columns.items():
+            words = [word and word.strip() for word in texts(cells)]
+            fields[key] = np.fromiter((None if _is_gap(w) else w for w in words), object)
+        return cls(fields)
 
 
-def _as_text(cells: Cells) -> Cells:
-    """Return cells as text without spaces at the ends; missing ones are None."""
-    words = (None if word is None else word.strip() for word in texts(cells))
-    known = [None if word is None or _is_gap(word) else word for word in words]
-    return np.fromiter(known, object, len(known))
-
-
-def _is_gap(word: str) -> bool:
+def _is_gap(word: str | None) -> bool:
     """Tell whether a word stands for a missing value; the last two are those of pandas."""
-    return word.lower() in MISSING_WORDS or word in ("NaT", "<NA>")
+    return word is None or word.lower() in MISSING_WORDS or word in ("NaT", "<NA>")
 
 
 def plain(text: str | None) -> str:

@@ -36,6 +36,8 @@ from nearfar.records.records import Records, pair_places, plain
 from nearfar.runtime.messages import counted, named, note, option, quoted
 from nearfar.typing import Array, Bools, Ints, Vector
 
+# What other programs add to numbers and take away, in front and behind.
+_ZEROS = re.compile(r"^0+(?=\d)|\.0+$")
 # Unknown ids that a message shows.
 _SHOWN = 5
 _SIDES = ("left", "right"), ("a", "b")
@@ -145,26 +147,16 @@ def _id_column(
     n_rows = len(wanted.intersection(map(str, range(len(frame)))))
     n_best = found.get(best, 0)
     if max(n_best, n_rows) < len(wanted) / 2:
-        _refuse_other_spelling(wanted, texts, files[0][0], ends[0].name)
+        for column, cells in texts.items():
+            known = {_ZEROS.sub("", name): name for name in cells}
+            alike = sorted(name for name in wanted if _ZEROS.sub("", name) in known)
+            if len(alike) > len(wanted) / 2:
+                raise TableError(
+                    f"{files[0][0]} refers to {quoted(alike[0])} in column {ends[0].name}, and "
+                    f"{named(column)} has {quoted(known[_ZEROS.sub('', alike[0])])}; give ids as "
+                    "they are in the table, as text."
+                )
     return best if n_best >= max(1, n_rows) else None
-
-
-def _refuse_other_spelling(
-    wanted: set[str], texts: dict[str, set[str]], path: Source, side: str
-) -> None:
-    """Raise TableError if ids are those of a column but for zeros in front and behind."""
-
-    def plain(name: str) -> str:
-        return re.sub(r"^0+(?=\d)|\.0+$", "", name)
-
-    for column, cells in texts.items():
-        known = {plain(name): name for name in cells}
-        alike = sorted(name for name in wanted if plain(name) in known)
-        if len(alike) > len(wanted) / 2:
-            raise TableError(
-                f"{path} refers to {quoted(alike[0])} in column {side}, and {named(column)} has "
-                f"{quoted(known[plain(alike[0])])}; give ids as they are in the table, as text."
-            )
 
 
 def _ends(pairs: pl.DataFrame) -> list[pl.Series]:
