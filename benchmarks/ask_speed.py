@@ -50,8 +50,7 @@ def measure(n_objects: int, n_answers: int, vectors: bool) -> Row:
     random = np.random.default_rng(0)
     P = random.normal(size=(n_objects, 3))
     X = random.normal(size=(n_objects, 50)) if vectors else None
-    shares = {"random_share": 0.0, "repeat_share": 0.0}
-    chooser = Chooser(X, n_objects=n_objects, random_state=0, **shares)
+    chooser = Chooser(X, n_objects=n_objects, random_share=0, repeat_share=0, random_state=0)
     chooser.random_first = 0
 
     def answer(objects: tuple[int, ...]) -> str:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import cycle, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from nearfar.ask.chooser import RANDOM
+from nearfar.ask.chooser import RANDOM, Question
 from nearfar.ask.store import Collection, Objects, Store
 from nearfar.frames import formats, judgements
 from nearfar.frames.reader import named_columns, require_columns
@@ -267,16 +268,16 @@ def _replay(collection: Collection, table: Path, people: Sequence[str], number: 
         raise ValueError(f"{option('replay')} answers triplets, not pairs.")
     names = list(collection.objects.names)
     rows = Table(str(table), np.zeros((len(names), 1)), ids=names)
-    known = judgements.read_triplets(
-        judgements.read_judgements(table, "triplets"), table, rows
-    ).index.tolist()
-    picked = {(anchor, min(near, far), max(near, far)): near for anchor, near, far in known}
+    frame = judgements.read_judgements(table, "triplets")
+    known = judgements.read_triplets(frame, table, rows).index.tolist()
+    picked = {Question((anchor, near, far)).key: near for anchor, near, far in known}
     pool = np.array(list(picked))
-    for turn in range(number):
-        name = people[turn % len(people)]
-        asked = store.ask(
-            name, lambda open_, name=name: chooser.next(name, pending=open_, among=pool)
-        )
+    for name in islice(cycle(people), number):
+
+        def choose(pending: Sequence[Question], name: str = name) -> Question:
+            return chooser.next(name, pending=pending, among=pool)
+
+        asked = store.ask(name, choose)
         left = asked.question.objects[1] == picked[asked.question.key]
         collection.answer(name, asked.id, "left" if left else "right", None)
     return sum(each.question.origin == RANDOM for each in chooser.judgements)

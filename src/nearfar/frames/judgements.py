@@ -268,8 +268,8 @@ def read_answers(path: Path) -> tuple[pl.DataFrame, str]:
             rows = db.execute(_ANSWERS.format(_JUDGED[kind])).fetchall()
     except (sqlite3.Error, ValueError) as error:
         raise TableError(f"{path} has no judgements: {error}.") from error
-    columns = (*(_TRIPLET if kind == "triplets" else (*_PAIR, SAME[0])), "answer", "position")
-    columns += (_PERSON, "weight", "time", "seconds", "origin", "chooser")
+    columns = [*_TRIPLET] if kind == "triplets" else [*_PAIR, SAME[0]]
+    columns += ["answer", "position", _PERSON, "weight", "time", "seconds", "origin", "chooser"]
     types = {name: pl.Float64 if name in ("weight", "seconds") else pl.String for name in columns}
     return pl.DataFrame(rows, schema=types, orient="row"), kind
 

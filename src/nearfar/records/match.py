@@ -18,7 +18,13 @@ from nearfar.evidence.splits import components
 from nearfar.frames.formats import WRITTEN_TABLES, check_output, read_frame, stem_of, write_frame
 from nearfar.records import tables
 from nearfar.records.matcher import How, Matches, RecordMatcher
-from nearfar.records.records import N_CANDIDATES, Records, candidate_pairs, kept_matches
+from nearfar.records.records import (
+    N_CANDIDATES,
+    Records,
+    candidate_pairs,
+    kept_matches,
+    pair_places,
+)
 from nearfar.records.tables import KnownPairs, Side
 from nearfar.runtime.messages import Note, collecting_notes, command_line, counted, note, option
 from nearfar.typing import Bools, Ints
@@ -307,7 +313,7 @@ class Matched:
     def _places(self, pairs: Ints) -> Ints:
         """Return the places of pairs among the candidates; -1 if they are none."""
         one_table = len(self.sides) == 1
-        return tables.pair_places(self.matches.candidates, pairs, one_table=one_table)
+        return pair_places(self.matches.candidates, pairs, one_table=one_table)
 
     @cached_property
     def kept(self) -> tuple[float, tuple[float, float], int] | None:

@@ -81,9 +81,9 @@ def _fields(matched: Matched) -> list[blocks.Block]:
     parts = np.abs(matched.explained(near)).mean(axis=0)
     bars, fields = [], matched.matcher.fields_
     for place in np.argsort(-parts, kind="stable"):
-        ends = [100 * parts[place] / max(parts.max(), 1e-12)] * 3
-        name, kind, _ = fields[place]
-        bars.append(blocks.Bar(name, f"{parts[place]:.2f}", *ends, note=kind))
+        (name, kind, _), length = fields[place], 100 * parts[place] / max(parts.max(), 1e-12)
+        value = f"{parts[place]:.2f}"
+        bars.append(blocks.Bar(name, value, length, length, length, note=kind))
     caption = (
         f"Mean change of the log-odds by each field, of the {len(near)} least sure candidates."
     )
