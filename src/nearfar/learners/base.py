@@ -254,7 +254,8 @@ class MetricLearner(
         with fitting.restore_on_error(self, X), limited_threads(self.n_jobs), showing:
             splits = self.tells_expected or self.validation_fraction is not None
             data = self._checked(X, y, groups, sample_weight=sample_weight, splits=splits)
-            method, notes, kind = self._method(), (), data.supervision.kind
+            method, kind = self._method(), data.supervision.kind
+            notes: tuple[str, ...] = ()
             if isinstance(data.X, Rows) and samples_blocks(self, kind, self._kinds_read()):
                 data, notes = fitting.in_memory(data, method)
             if self.tells_expected and data.copies is not None:

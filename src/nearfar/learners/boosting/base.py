@@ -440,11 +440,11 @@ def partial_fit(self: L, X: ArrayLike, y: object = None) -> L:
     True
     """
     part = clone(self).set_params(warm_start=False)
-    part._n_before = 0  # type: ignore[misc]
+    part._n_before = 0
     if hasattr(self, "metric_"):
         validate_data(self, X, reset=False, skip_check_array=True)
         part.set_params(prior=self.metric_)
-        part._n_before = self._n_known  # type: ignore[misc]
+        part._n_before = self._n_known
     part.fit(X, y)
     kept = self.get_params(deep=False).keys() | {"_n_before"}
     self.__dict__ |= {name: value for name, value in vars(part).items() if name not in kept}
