@@ -94,7 +94,7 @@ OPTION_GROUPS = {
     "table mapped run-out json title export replay answers save report license",
     "Server": "host port browser show-results",
 }
-OPTIONAL_ARGUMENTS = {"right", "objects"}
+OPTIONAL_ARGUMENTS = {"right", "objects", "source"}
 """Parameters with a default that are arguments."""
 
 OTHER_WORDS = {

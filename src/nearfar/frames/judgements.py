@@ -13,7 +13,7 @@ import polars as pl
 
 from nearfar.columns.cells import NO_LABEL_WORDS
 from nearfar.frames.formats import TABLES, column_names, kind_of, read_frame
-from nearfar.frames.reader import Source, named_columns, require_columns
+from nearfar.frames.reader import Source, require_columns
 from nearfar.frames.table import Frame, Table, TableError, no_file
 from nearfar.runtime.messages import counted, note, option, quoted
 from nearfar.supervision import Pairs, Supervision, Triplets, keep_copies_together
@@ -167,46 +167,21 @@ def judgements_in(columns: Sequence[str]) -> str:
     return "pairs" if pairs and set(SAME) & set(columns) else ""
 
 
-def check_vectors(
-    source: str | Source,
-    judgements: object,
-    kind: str,
-    *,
-    left_out: Sequence[object] = (),
-    drop: Sequence[str] | None = None,
-) -> None:
-    """Refuse triplets and pairs of objects that have no vectors.
-
-    Parameters
-    ----------
-    source: The rows.
-    kind: What they are.
-    left_out, drop: Columns that are not features.
-    """
-    path = Path(source) if isinstance(source, str) else source
-    is_table = kind_of(path) in TABLES and (isinstance(path, Frame) or path.is_file())
-    columns = column_names(path) if is_table else []
-    named = {*named_columns(drop, columns), *(each for each in left_out if isinstance(each, str))}
-    inside = judgements_in(columns)
-    if str(source) and not inside and (judgements is None or not columns or set(columns) - named):
-        return
-    kind = inside if judgements is None else kind
-    alone = (
-        " Triplets alone give coordinates: OrdinalEmbedding in Python."
-        if kind == "triplets"
-        else ""
-    )
-    if str(source) and judgements is not None and not inside:
+def refuse_judgements(source: Source, judgements: object, kind: str) -> None:
+    """Refuse objects without vectors: there are no rows, or they are triplets or pairs."""
+    is_table = kind_of(source) in TABLES and (isinstance(source, Frame) or source.is_file())
+    inside, nothing = judgements_in(column_names(source) if is_table else []), source == Path()
+    if nothing and judgements is None:
+        raise TableError("Name the rows: a table, an array or a dataset.")
+    if nothing or inside:
+        kind = inside if judgements is None else kind
+        file = judgements if isinstance(judgements, str | Path) else source
+        alone = " Triplets alone give coordinates: OrdinalEmbedding in Python."
         raise TableError(
-            f"{source} has names of objects and no other column; a metric measures distances of "
-            f"vectors, so that it needs features.{alone}"
+            f"A metric measures distances of vectors, which {file} does not have; give a table "
+            "with a row of features for each object, for example: nearfar learn OBJECTS.csv --id "
+            f"NAME --{kind} {file}.{alone if kind == 'triplets' else ''}"
         )
-    file = judgements if isinstance(judgements, str | Path) else source
-    raise TableError(
-        f"A metric measures distances of vectors, which {file} does not have; give a table with a "
-        "row of features for each object, for example: nearfar learn OBJECTS.csv --id NAME "
-        f"--{kind} {file}.{alone}"
-    )
 
 
 def people_together(judgements: Triplets | Pairs, table: Table) -> Triplets | Pairs:

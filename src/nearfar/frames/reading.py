@@ -27,13 +27,13 @@ from nearfar.frames.formats import (
     unsupported,
 )
 from nearfar.frames.judgements import (
-    check_vectors,
     copies_together,
     people_together,
     read_judgements,
     read_labels,
     read_pairs,
     read_triplets,
+    refuse_judgements,
     words,
 )
 from nearfar.frames.reader import ColumnChoice, Source, columns_named, listed, named_columns
@@ -169,6 +169,8 @@ def read_table(
         if isinstance(where, Frame):
             where, label = where.with_column("label", label)
             where, group = where.with_column("group", group)
+        if label is None and not isinstance(where, np.ndarray):
+            refuse_judgements(where, judgements, kind)
         if isinstance(where, np.ndarray) or kind_of(where) not in TABLES:
             if any([drop, *kinds.values(), ids, show, image, pictures]):
                 what = "An array" if isinstance(where, np.ndarray) else where
@@ -178,8 +180,6 @@ def read_table(
         else:
             if not (isinstance(label, str | None) and isinstance(group, str | None)):
                 raise TableError(f"Labels and groups of {where} are columns; give their names.")
-            if label is None:
-                check_vectors(where, judgements, kind, left_out=(ids, group, image), drop=drop)
             if required and label is None and judgements is None:
                 wanted = f"Name the column of labels with {option('label')}"
                 raise TableError(f"{wanted}; {where} has {listed(column_names(where))}.")

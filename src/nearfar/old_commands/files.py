@@ -9,14 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import polars as pl
 import typer
 
 from nearfar.frames.formats import (
     STDIN_FOLDER,
     STREAM,
     kind_of_content,
-    write_frame,
 )
 from nearfar.frames.metric_files import kind_of_model
 from nearfar.old_commands.terminal import UserError, copy_to_stdout
@@ -59,12 +57,6 @@ def stdout_file(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as file:
             copy_to_stdout(file)
-
-
-def write_table(frame: pl.DataFrame, path: Path) -> None:
-    """Write a whole table; ``-`` is .csv to stdout."""
-    with stdout_file(path) as target:
-        write_frame(frame, target)
 
 
 def load_adapter(path: Path) -> RetrievalAdapter:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nearfar.frames.formats import ARRAYS, TABLES
-from nearfar.frames.judgements import check_vectors
+from nearfar.frames.judgements import refuse_judgements
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
 from nearfar.metrics.metric import Metric as LearnedMetric
@@ -30,13 +30,6 @@ SourceOrNothing = Annotated[
 ]
 Documents = Annotated[
     bool, typer.Option("--documents", help="With an adapter: map documents, not queries.")
-]
-VectorColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--vector",
-        help="For adapters: column of vectors [default: the only one with lists].",
-    ),
 ]
 SearchVector = Annotated[
     str | None,
@@ -245,13 +238,9 @@ class SupervisedInput:
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.label, self.triplets, self.pairs)) > 1:
             raise UserError("Give only one of --label, --triplets and --pairs.")
-        judged = self.triplets or self.pairs
-        if judged is None and not self.source:
-            raise UserError("Name the rows to learn from: a table, an array or a dataset.")
-        if self.label is None:
+        if not self.source:
             kind = "triplets" if self.triplets else "pairs"
-            left_out = (self.ids, self.group)
-            check_vectors(self.source, judged, kind, left_out=left_out, drop=self.drop)
+            refuse_judgements(Path(), self.triplets or self.pairs, kind)
 
     @property
     def files(self) -> list[str | Path | None]:

@@ -19,7 +19,7 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
@@ -28,7 +28,6 @@ from typing import Any, BinaryIO, Protocol, get_type_hints
 import polars as pl
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from nearfar.runtime.messages import collecting_notes, options_of_command_line, printable
 from nearfar.runtime.progress import Display, progress_display
@@ -148,18 +147,6 @@ def copy_to_stdout(file: BinaryIO) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-    """Print a table; the first column is text, the others are numbers."""
-    if title:
-        say(title)
-    table = Table()
-    for number, column in enumerate(columns):
-        table.add_column(printable(column), justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(printable, row))
-    out().print(table)
 
 
 def show_json(document: Any) -> None:

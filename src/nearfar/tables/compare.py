@@ -36,7 +36,7 @@ from nearfar.typing import Ints
 
 @forwards(read_table, "label numbers triplets pairs group ids drop numeric categorical text impute")
 def compare(
-    source: object,
+    source: object = "",
     *,
     method: Sequence[str] = (),
     budget: str | None = "120s",
