@@ -28,19 +28,6 @@ Source = Annotated[str, _SOURCE]
 SourceOrNothing = Annotated[
     str, typer.Argument(callback=spooled, help=_SOURCE.help, show_default=False)
 ]
-Documents = Annotated[
-    bool, typer.Option("--documents", help="With an adapter: map documents, not queries.")
-]
-SearchVector = Annotated[
-    str | None,
-    typer.Option(
-        "--vector", help="Column of vectors [default: the only one, or all columns of numbers]."
-    ),
-]
-IgnoreUnknown = Annotated[
-    bool,
-    typer.Option("--ignore-unknown", help="Leave out judgements of ids that have no vector."),
-]
 GivenMetric = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Report on this metric file instead of learning a metric."),

@@ -35,7 +35,6 @@ from nearfar.runtime.progress import Display, progress_display
 # What JSON leaves as it is, and terminals may obey.
 _NOT_ESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 FAILED, NOT_HELPFUL, INTERRUPTED = 2, 3, 130
-WORSE = 4
 
 
 class UserError(Exception):
