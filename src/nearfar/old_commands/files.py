@@ -16,9 +16,6 @@ from nearfar.frames.formats import (
 )
 from nearfar.runtime.atomic_write import temporary_folder
 
-if TYPE_CHECKING:
-    pass
-
 _FIRST_BYTES = 1 << 12
 
 Source = TypeVar("Source", str, Path, str | None, list[str])
