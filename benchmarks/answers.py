@@ -23,7 +23,7 @@ from claims_search import collections
 from nearfar import Relevance, RetrievalAdapter
 from nearfar.search.adapter import set_aside
 from nearfar.search.cutoff import AnswerEvidence, search_target
-from nearfar.search.relevance import document_groups
+from nearfar.search.ranking import document_groups
 from nearfar.verification import TargetNotCertifiedError
 from protocol import Array, commit, load, record
 from protocol import stored as read

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from nearfar import Relevance
-from nearfar.search import from_columns
 from nearfar.typing import Floats
 
 
@@ -16,11 +15,9 @@ def read_cranfield(folder: Path) -> tuple[Floats, Floats, Relevance]:
     with np.load(folder / "cranfield_emb256.npz") as data:
         Q, X = data["Q"].astype(np.float32), data["X"].astype(np.float32)
         query, document, grade = data["qrels"].T
-        rows = from_columns(
-            query.tolist(),
-            document.tolist(),
-            query_ids=data["query_id"].tolist(),
-            document_ids=data["doc_id"].tolist(),
+        queries, documents = (
+            {name: row for row, name in enumerate(data[ids].tolist())}
+            for ids in ("query_id", "doc_id")
         )
-    order = np.lexsort((document, query))
-    return Q, X, Relevance(rows.query, rows.document, np.where(grade > 0, 5 - grade, 0)[order])
+    judged = [queries[q] for q in query.tolist()], [documents[d] for d in document.tolist()]
+    return Q, X, Relevance(*judged, np.where(grade > 0, 5 - grade, 0))

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from nearfar import Relevance, RetrievalAdapter
 from nearfar.search import JudgedRanking, learning, search
 from nearfar.search.learning import _mean_gains
-from nearfar.search.relevance import document_groups
+from nearfar.search.ranking import document_groups
 from search.cranfield import read_cranfield
 from search.problems import topic_search
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearfar.search import from_columns, read_beir, read_qrels
+from nearfar.search import read_beir, read_qrels
 
 QUERIES, DOCUMENTS = ["q1", "q2"], ["d1", "d2", "d3"]
 
@@ -129,23 +129,6 @@ def test_what_a_beir_folder_lacks_is_named(tmp_path: Path) -> None:
     (folder / "queries.jsonl").unlink()
     with pytest.raises(FileNotFoundError, match=r"There is no queries.jsonl in"):
         read_beir(folder)
-
-
-def test_columns_become_judgements() -> None:
-    relevance = from_columns([0, 1, 0], [3, 4, 5], [7, None, [8, 9]])
-    assert relevance.query.tolist() == [0, 0, 0, 0, 0, 1]
-    assert relevance.document.tolist() == [3, 5, 7, 8, 9, 4]
-    assert relevance.grade.tolist() == [1, 1, 0, 0, 0, 1]
-    assert from_columns([0], [1]).grade.tolist() == [1]
-
-
-def test_mistakes_in_columns_are_named() -> None:
-    with pytest.raises(ValueError, match="2 queries, 1 positive and 2 negative"):
-        from_columns([0, 1], [1])
-    with pytest.raises(ValueError, match="Row 1 names document 'z', which has no vector"):
-        from_columns([0], ["x"], [["z"]], document_ids=["x"])
-    with pytest.raises(ValueError, match="Document 1 has two grades for query 0"):
-        from_columns([0], [1], [1])
 
 
 @pytest.mark.parametrize(

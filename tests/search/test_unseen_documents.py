@@ -15,7 +15,7 @@ from nearfar.measures.registry import NDCG
 from nearfar.metrics.points import unit_length
 from nearfar.runtime.messages import collecting_notes
 from nearfar.search import JudgedRanking, SearchComparison, SearchResult, search
-from nearfar.search.relevance import document_weights, unseen_folds
+from nearfar.search.ranking import document_weights, unseen_folds
 from nearfar.typing import Array
 from search.problems import topic_search
 

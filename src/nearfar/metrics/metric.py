@@ -22,7 +22,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,6 @@ from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
 from nearfar.columns import Columns
-from nearfar.deploy.formats.sql import SqlMap, sql_map
 from nearfar.deploy.linear_map import LinearMap
 from nearfar.metrics.feature_maps import FeatureMap, LeafMap, SideBySide, side_by_side
 from nearfar.metrics.points import check_points, check_rows, unit_length
@@ -38,6 +37,9 @@ from nearfar.numerics.edges import squared_distances
 from nearfar.numerics.linear_algebra import by_spread, determined, product
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.typing import Floats, Ints, Matrix, Vector
+
+if TYPE_CHECKING:
+    from nearfar.deploy.formats.sql import SqlMap
 
 HUB_FILE = "metric.safetensors"
 """Name of a metric's file in a folder for a hub of models."""
@@ -588,6 +590,8 @@ class Metric:
                 "The metric's features are computed from columns of a table, which SQL does not "
                 "do; store the features as vectors and name their column."
             )
+        from nearfar.deploy.formats.sql import sql_map
+
         return sql_map(self._exported("pieces"), column, dialect)
 
     def to_numpy(self, path: str | os.PathLike[str]) -> None:

@@ -5,14 +5,12 @@ from nearfar.search.comparison import SearchComparison, SearchResult, compare_re
 from nearfar.search.cutoff import Cutoff
 from nearfar.search.files import (
     Collection,
-    from_columns,
     read_beir,
     read_qrels,
     write_qrels,
     write_run,
 )
-from nearfar.search.ranking import JudgedRanking, Ranking, search
-from nearfar.search.relevance import Relevance
+from nearfar.search.ranking import JudgedRanking, Ranking, Relevance, search
 from nearfar.search.sources import SourceWeights
 
 __all__ = [
@@ -26,7 +24,6 @@ __all__ = [
     "SearchResult",
     "SourceWeights",
     "compare_retrieval",
-    "from_columns",
     "read_beir",
     "read_qrels",
     "search",

@@ -29,7 +29,7 @@ from nearfar.search.comparison import SearchComparison, SearchVerdict, compare_r
 from nearfar.search.cutoff import Cutoff, search_target
 from nearfar.search.files import SearchInput, read_search, write_run
 from nearfar.search.learning import Choice
-from nearfar.search.relevance import Relevance
+from nearfar.search.ranking import Relevance
 from nearfar.typing import Json
 
 Progress = Callable[[int, int, str], None]

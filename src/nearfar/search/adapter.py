@@ -43,12 +43,14 @@ from nearfar.search.cutoff import (
 )
 from nearfar.search.learning import Choice, Corpus, HeldOut, Whitening, choose, shared_pool
 from nearfar.search.ranking import (
+    Answers,
+    Relevance,
     checked_vectors,
     known_vectors,
     search,
+    unseen_folds,
     vector_digests,
 )
-from nearfar.search.relevance import Answers, Relevance, unseen_folds
 from nearfar.typing import Array, Floats, Ints, Json
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ not fitted again: they search for all queries that they were not learned from, w
 
 Queries for documents that were relevant to queries learned from (seen) are told apart from the
 others (unseen). If hardly any are for unseen documents, further folds hold out queries together
-with all others for the same documents (`relevance.unseen_folds`).
+with all others for the same documents (`ranking.unseen_folds`).
 
 The verdict is on the main measure, nDCG@k. How sure it is comes from `evidence.gain`: the
 probability that adapting makes a practical difference for the better and, with the roles
@@ -49,14 +49,18 @@ from nearfar.runtime.messages import ResultsTable, note
 from nearfar.runtime.parameters import check_parameters, choice, integer
 from nearfar.runtime.progress import parse_seconds
 from nearfar.search.adapter import RetrievalAdapter
-from nearfar.search.ranking import JudgedRanking, Ranking, checked_vectors, known_vectors, search
-from nearfar.search.relevance import (
+from nearfar.search.ranking import (
     Answers,
+    JudgedRanking,
+    Ranking,
     Relevance,
     Split,
+    checked_vectors,
     document_weights,
     folds_by_answers,
     held_out_groups,
+    known_vectors,
+    search,
 )
 from nearfar.typing import Bools, Floats, Ints, Json, Vector
 

@@ -49,7 +49,7 @@ from nearfar.evidence.certify import (
 )
 from nearfar.runtime.progress import check_time
 from nearfar.runtime.threads import Threads
-from nearfar.search.relevance import Relevance
+from nearfar.search.ranking import Relevance
 from nearfar.typing import Bools, Floats, Ints, Matrix, Vector
 
 # The most cut-offs that are tried.

@@ -1,9 +1,8 @@
 """Files of judged searches: vectors, ids, texts and judgements, and TREC files for other tools.
 
 `read_search` reads all that `adapt` needs, `read_beir` a folder in the layout of BEIR and MTEB, and
-`read_qrels` a file of judgements as TREC and BEIR write them. `from_columns` makes judgements from
-columns. `write_run` and `write_qrels` write rankings and judgements for ir_measures, ranx and
-trec_eval.
+`read_qrels` a file of judgements as TREC and BEIR write them. `write_run` and `write_qrels` write
+rankings and judgements for ir_measures, ranx and trec_eval.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ import numpy as np
 from nearfar.runtime.atomic_write import atomic_write
 from nearfar.runtime.messages import note, option
 from nearfar.runtime.parameters import check_parameters, choice
-from nearfar.search.ranking import Ranking
-from nearfar.search.relevance import Relevance
-from nearfar.typing import Floats, Ints
+from nearfar.search.ranking import Ranking, Relevance
+from nearfar.typing import Floats
 
 if TYPE_CHECKING:
     from nearfar.frames.vectors import VectorTable
@@ -125,7 +123,7 @@ def read_search(
     if qrels is not None and not isinstance(qrels, str | PathLike | Relevance):
         raise TypeError(
             f"{option('qrels')} must be a path or a Relevance; got {type(qrels).__name__}. "
-            "nearfar.search.from_columns makes a Relevance of columns of ids."
+            "Relevance takes columns of row numbers."
         )
     columns: dict[str, Any] = {"ids": ids, "text": text, "vector": vector}
     columns["vector_option"] = vector_option
@@ -382,60 +380,6 @@ def read_qrels(
     return Relevance(pairs[:, 0], pairs[:, 1], list(grades.values()))
 
 
-def from_columns(
-    query: Sequence[Hashable],
-    positive: Sequence[Hashable],
-    negatives: Sequence[Any] | None = None,
-    *,
-    query_ids: Iterable[Hashable] | None = None,
-    document_ids: Iterable[Hashable] | None = None,
-) -> Relevance:
-    """Make judgements from columns of queries, documents that answer them, and some that do not.
-
-    Parameters
-    ----------
-    query, positive : sequence
-        A query and a relevant document in each row. Queries may repeat.
-    negatives : sequence, optional
-        For each row a document, or a list of documents, that is not relevant.
-    query_ids, document_ids : iterable, optional
-        Ids of the rows of Q and X, for example their texts. By default the columns have row
-        numbers.
-
-    Examples
-    --------
-    >>> from nearfar.search import from_columns
-    >>> relevance = from_columns(["a", "b"], ["x", "y"], [["y", "z"], []],
-    ...                          query_ids="ab", document_ids="xyz")
-    >>> relevance.document, relevance.grade
-    (array([0, 1, 2, 1]), array([1., 0., 0., 1.]))
-    """
-    lists: list[list[Any]] = [[] for _ in query]
-    if negatives is not None:
-        # One document, several or none.
-        lists = [
-            []
-            if each is None
-            else [each]
-            if isinstance(each, str) or not np.iterable(each)
-            else list(each)
-            for each in negatives
-        ]
-    if not len(query) == len(positive) == len(lists):
-        raise ValueError(
-            "The columns have different lengths: "
-            f"{len(query)} queries, {len(positive)} positive and {len(lists)} negative documents."
-        )
-    sizes = [len(each) for each in lists]
-    rows = _rows_of(query, query_ids, "query")
-    flat = [*positive, *(document for each in lists for document in each)]
-    return Relevance(
-        np.concatenate([rows, np.repeat(rows, sizes)]),
-        _rows_of(flat, document_ids, "document"),
-        np.repeat([1.0, 0.0], [len(rows), sum(sizes)]),
-    )
-
-
 def _rows_by_id(kind: str, ids: Iterable[Hashable]) -> dict[Hashable, int]:
     rows: dict[Hashable, int] = {}
     for row, name in enumerate(ids):
@@ -481,20 +425,6 @@ def _judgements(path: str | PathLike[str]) -> Iterator[tuple[str, str, str, floa
         if not np.isfinite(grade):
             raise ValueError(f"{where} has the grade {fields[-1]!r}, which is not a number.")
         yield where, fields[0], fields[-2], max(0.0, grade)
-
-
-def _rows_of(names: Sequence[Hashable], ids: Iterable[Hashable] | None, kind: str) -> Ints:
-    """Return row numbers: those given, or those of ids."""
-    if ids is None:
-        rows = np.asarray(names)
-        if rows.size and rows.dtype.kind not in "iu":
-            raise ValueError(f"Pass {kind}_ids, as the column of {kind} ids has no row numbers.")
-        return rows.astype(np.intp)
-    rows_by_id = _rows_by_id(kind, ids)
-    for row, name in enumerate(names):
-        if name not in rows_by_id:
-            raise ValueError(f"Row {row} names {kind} {name!r}, which has no vector.")
-    return np.array([rows_by_id[name] for name in names], dtype=np.intp)
 
 
 def write_run(

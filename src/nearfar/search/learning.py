@@ -36,7 +36,7 @@ Held-out queries choose how much of a fit's path to use: several numbers of iter
 (1 - t) I + t W. The candidate with the largest lower bound on its mean gain in nDCG@10 over the
 untouched score wins (one-sided, 95 %, paired by query). If that bound is not above zero, the
 untouched score stays. Candidates that lower the mean of held-out queries for unseen documents
-(`relevance.unseen_folds`) do not take part, unless only seen documents count. Folds share the
+(`ranking.unseen_folds`) do not take part, unless only seen documents count. Folds share the
 cores.
 """
 
@@ -58,14 +58,15 @@ from nearfar.numerics.linear_algebra import cross_product
 from nearfar.numerics.optimizers import lbfgs
 from nearfar.runtime.history import History, Iteration, map_iterations
 from nearfar.runtime.threads import Threads
-from nearfar.search.ranking import JudgedRanking, search
-from nearfar.search.relevance import (
+from nearfar.search.ranking import (
     ENOUGH_UNSEEN,
     Answers,
+    JudgedRanking,
     Relevance,
     Split,
     folds_by_answers,
     held_out_groups,
+    search,
 )
 from nearfar.typing import Bools, Floats, Ints, Matrix, Vector
 

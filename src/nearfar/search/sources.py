@@ -59,8 +59,7 @@ from nearfar.runtime.messages import counted, note, optional_package
 from nearfar.runtime.parameters import ParameterRule, check_parameters, choice, integer
 from nearfar.runtime.tensor_file import Provenance, open_tensors, write_tensors
 from nearfar.search.learning import DEPTH, FEWEST_QUERIES
-from nearfar.search.ranking import JudgedRanking, Ranking, checked_vectors, largest
-from nearfar.search.relevance import Relevance
+from nearfar.search.ranking import JudgedRanking, Ranking, Relevance, checked_vectors, largest
 from nearfar.typing import Array, Bools, Floats, Ints, Matrix, Vector
 
 Kind = Literal["vectors", "texts", "scores", "numbers"]
