@@ -27,7 +27,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.model_selection import train_test_split
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -65,9 +64,6 @@ ANY_SUPERVISION = ("labels", "numbers", "pairs", "triplets")
 _NAMES = {"labels": "class labels"}
 # For learners that validate nothing by default, on classes that are new.
 _VALIDATION_FRACTION = 0.2
-_SCIKIT_NCA = "NCA (scikit-learn)"
-# Such a table of 5,000 rows has 200 MB, and a fit holds several.
-_SCIKIT_NCA_MAX_ROWS, _SCIKIT_NCA_LIMIT = 5_000, "needs a table of all pairs"
 
 # Larger arrays are read in blocks by simple methods that learn from all rows.
 _IN_BLOCKS_BYTES = 1 << 26
@@ -185,7 +181,7 @@ def default_methods(
     Parameters
     ----------
     chosen: Which learners; by default those in `DEFAULT_LEARNERS`, with default parameters.
-        "all" means every learner, with scikit-learn's NCA. An estimator needs `fit` and
+        "all" means every learner. An estimator needs `fit` and
         `transform`, and is cloned. Names of plain methods may be among them; these always
         take part. Estimators of one type are named with their parameters.
     random_state: Seed of the default learners.
@@ -219,9 +215,6 @@ def _named_estimators(
 ) -> Iterator[tuple[str, Estimator]]:
     kinds = known_learners()
     known: dict[str, Estimator] = {
-        _SCIKIT_NCA: NeighborhoodComponentsAnalysis(random_state=random_state)
-    }
-    known |= {
         name: seeded(kind, random_state)
         for name, kind in kinds.items()
         if kind not in (InverseCovariance, LDA)
@@ -261,8 +254,6 @@ def _learns_from(estimator: Estimator) -> tuple[str, ...]:
     """Return what an estimator learns from; one of another package may learn from anything."""
     if isinstance(last_step(estimator), MetricLearner):
         return last_step(estimator).supervision
-    if isinstance(estimator, NeighborhoodComponentsAnalysis):
-        return ("labels",)
     return ANY_SUPERVISION
 
 
@@ -289,9 +280,6 @@ def baseline_metrics(X: Floats) -> dict[str, Metric]:
 
 def learned_method(name: str, estimator: Estimator) -> Method:
     """Return a learner, or another estimator with `fit` and `transform`, as a method."""
-    limits: dict[str, Any] = {}
-    if isinstance(estimator, NeighborhoodComponentsAnalysis):
-        limits = {"max_rows": _SCIKIT_NCA_MAX_ROWS, "limit": _SCIKIT_NCA_LIMIT}
     # nearfar's learners scale rows themselves, by their parameter `scale`.
     return Method(
         name,
@@ -300,7 +288,6 @@ def learned_method(name: str, estimator: Estimator) -> Method:
         raw=isinstance(last_step(estimator), MetricLearner),
         estimator=estimator,
         supervision=_learns_from(estimator),
-        **limits,
     )
 
 
@@ -359,8 +346,6 @@ def _fitted(estimator: Estimator, X: Floats, y: object, groups: Ints | None) -> 
 
 
 def _distance_of(fitted: Estimator) -> Metric | Distance:
-    if isinstance(fitted, NeighborhoodComponentsAnalysis):
-        return Metric(fitted.components_)
     metric = getattr(fitted, "metric_", None)
     return metric if isinstance(metric, Metric) else Distance(fitted.transform)
 

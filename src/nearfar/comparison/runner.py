@@ -103,7 +103,7 @@ def compare(
         warning.
     learners : mapping of str to estimator, or iterable of estimators or names, optional
         By default the usual ones that can learn from y (`DEFAULT_LEARNERS` in
-        `nearfar.comparison.methods`). "all" means every learner, and scikit-learn's NCA.
+        `nearfar.comparison.methods`). "all" means every learner.
         Names of plain methods, or of their classes, are accepted; these always take part.
         An estimator needs `fit` and `transform`. All steps of a pipeline are fitted inside each
         fold.
