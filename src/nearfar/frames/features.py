@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -65,7 +66,7 @@ def read_features(
     left_out = named_columns(drop, names)
     if metric is not None:
         return _read(path, ColumnChoice(others, left_out, metric), label)
-    asked = {kind: named_columns(columns, names) for kind, columns in kinds.items()}
+    asked: dict[str, Any] = {kind: named_columns(each, names) for kind, each in kinds.items()}
     features = [name for columns in asked.values() for name in columns]
     require_columns(path, names, features)
     clash = next((name for name in features if name in {*others, *left_out} - {shown}), None)
