@@ -111,7 +111,7 @@ def test_no_pair_is_the_same(document, run):
 
 
 def test_a_damaged_threshold(fail):
-    Metric.identity(4).save("bad", metadata={"threshold": '{"value": 1}'})
+    Metric.identity(4).save("bad", metadata={"threshold": '{"value": "x"}'})
     assert "damaged entry 'threshold'" in fail("verify", "bad", "rows.npy", "pairs.csv")
 
 
