@@ -259,11 +259,9 @@ def measure_draws(data: Any, n_draws: int, n_known: int, target: str) -> list[di
             continue
         point = matcher.operating_point_
         assert point is not None
-        # The matcher may be stricter than what it certifies.
         scores = matcher.scores(others.left, others.right, others.pairs)
-        found = others.rates(scores >= -point.interval[0])
-        used = others.rates(scores >= matcher.threshold_)
-        found |= {f"used_{name}": value for name, value in used.items()}
+        found = others.rates(scores >= matcher.threshold_)
+        found |= {f"used_{name}": value for name, value in found.items()}
         rows.append({**facts, **found, "bound": point.bound, "commit": commit()})
         print(rows[-1], flush=True)
     return rows

@@ -61,11 +61,11 @@ def folds(
         fold_of_set = np.full(int(together.max(initial=-1)) + 2, -1, dtype=np.intp)
         fold_of_set[sets] = np.arange(len(sets)) % n_folds
         return fold_of_set[together]
-    if groups is None and codes is None:
-        return np.asarray(random.permutation(n) % n_folds)
     fold = np.full(n, -1, dtype=np.intp)
     if groups is None:
         shuffled = random.permutation(n)
+        if codes is None:
+            return np.asarray(shuffled % n_folds)
         classes = ClassOrder(codes[shuffled])
         fold[shuffled[classes.order]] = np.arange(n) % n_folds
         fold[shuffled[classes.order[classes.size_of_each < 2]]] = -1

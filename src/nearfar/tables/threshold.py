@@ -9,7 +9,8 @@ import polars as pl
 
 from nearfar.frames.formats import read_frame
 from nearfar.frames.judgements import read_truths
-from nearfar.frames.reader import TableError, require_columns
+from nearfar.frames.reader import require_columns
+from nearfar.frames.table import TableError
 from nearfar.verification.threshold import Threshold
 from nearfar.verification.threshold import threshold as certified
 

@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from nearfar.evidence.certify import OperatingPoint, PairEvidence, choose_threshold, parse_target
 from nearfar.evidence.splits import joined_classes
 from nearfar.runtime.parameters import check_parameters, number
-from nearfar.typing import Bools, Json
+from nearfar.typing import Bools
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Threshold:
         """Tell which pairs are the same."""
         return np.asarray(np.asarray(scores, dtype=np.float64) >= self.value)
 
-    def to_dict(self) -> dict[str, Json]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as plain numbers and strings."""
         rest = {name: x for name, x in asdict(self.rates).items() if name != "threshold"}
         return {"threshold": self.value, "target": self.target, "assumes": self.assumes} | rest
