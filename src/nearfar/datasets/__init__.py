@@ -9,13 +9,12 @@
 2. `<name>.npz` in the folder given by the argument `folder` or by the environment variable
    `NEARFAR_DATA`. Files are read without pickle. They contain `X` and optionally `y`, `triplets`,
    `target_names` and `feature_names`; all other arrays go to `Dataset.extra`.
-3. OpenML, through scikit-learn's `fetch_openml` and its cache, for the names in `openml.SETS`. The
-   values are those of the original data, in OpenML's row order.
 
-`available()` lists the names from the first two sources. See the README that comes with the files,
-scikit-learn or OpenML for the origin and licence of a dataset. The package contains only `shoes`:
-answers of people on Mechanical Turk about 24 pictures of UT Zappos50K (M. Berger and others, from
-the repository stsievert/salmon, BSD-3), and eight principal components of the pictures' features.
+`available()` lists the names. `sklearn.datasets.fetch_openml` downloads more. The README that comes
+with the files, or scikit-learn, has the origin and licence of a dataset. The package contains only
+`shoes`: answers of people on Mechanical Turk about 24 pictures of UT Zappos50K (M. Berger and
+others, from the repository stsievert/salmon, BSD-3), and eight principal components of the
+pictures' features.
 
 The `make_*` functions generate problems of any size from a seed.
 """

@@ -293,7 +293,7 @@ def _without_columns(
     name = str(where)
     try:
         data = datasets.load(name)
-    except (ValueError, ConnectionError) as error:
+    except ValueError as error:
         if where.is_dir():
             raise no_file(where) from error
         hint = did_you_mean(name, [*datasets.available(), *map(str, Path().glob("*.*"))])
