@@ -11,12 +11,9 @@ from docs.pages import ROOT
 
 PAGE = (ROOT / "docs/api/index.rst").read_text()
 MODULES = ["nearfar"] + [
-    f"nearfar.{name}"
-    for name in ("ask", "columns", "evaluate", "losses", "plots", "report", "retrieval")
+    f"nearfar.{name}" for name in ("ask", "columns", "losses", "measures", "plots", "search")
 ]
 WITHOUT_EXAMPLE = {
-    "Study": "that of write_report",
-    "SearchStudy": "that of write_search_report",
     "Table": "that of read_table",
     "TableError": "an error",
 }

@@ -229,7 +229,7 @@ def expression(text: str) -> ast.expr | None:
 @cache
 def public() -> dict[str, object]:
     """Return public classes and functions by name, and variables of examples by their class."""
-    modules = ["columns", "evaluate", "losses", "plots", "report", "retrieval", "verification"]
+    modules = ["columns", "losses", "measures", "plots", "search", "verification"]
     names: dict[str, object] = {}
     for module in [nearfar, *(import_module(f"nearfar.{name}") for name in modules)]:
         names |= {name: getattr(module, name) for name in module.__all__}

@@ -1,9 +1,8 @@
 """`compare`: checks what is compared, and runs every method on every fold.
 
-How many rows there is time for: seconds of what ran, extrapolated by rows.
-
-The time on n rows is taken as c n^p. One size gives c, with p = 1.5, between one pass over the rows
-and a table of all pairs. A second size, four times as large, gives p as well.
+How many rows there is time for follows from seconds of what ran. The time on n rows is taken as
+c n^p. One size gives c, with p = 1.5, between one pass over the rows and a table of all pairs. A
+second size, four times as large, gives p as well.
 """
 
 from __future__ import annotations

@@ -3,17 +3,11 @@
 Shares are in [0, 1]; `cllr` and `min_cllr` are in bits. These and errors (`eer` and the functions
 named so) are better when smaller, all others when larger.
 
-measures           what methods are compared by, in one registry
-rankings           vote, average precision and triplet shares of each query
-class_errors       errors by class, and the largest class
-judgement_losses   how wrong a distance is about each triplet or pair
-intervals          the 90 % interval of a mean
-overlap            the variance of a mean over judgements that share rows
-retrieval          means of measures of neighbours and rankings
-regression         numbers predicted by neighbours
-verification       ROC curves of pairs
-likelihood         likelihood ratios of pairs
-profiles           accuracy against a parameter
+registry           what methods are compared by
+retrieval          measures of neighbours and rankings
+judgements         how wrong a distance is about pairs; errors by class, and the largest class
+neighbor_votes     votes of neighbours
+verification       ROC curves of pairs, equal error rate, cost of likelihood ratios
 """
 
 from nearfar.evidence.calibrate import LikelihoodRatios, cllr

@@ -1,6 +1,7 @@
 """Same or different: a threshold on a learned distance, and its certified error rates.
 
 verifier    PairVerifier
+threshold   a threshold on any score
 splits      pairs to learn from, and pairs to calibrate on
 """
 
