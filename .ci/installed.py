@@ -44,14 +44,10 @@ def use_plots() -> None:
 
 
 def use_report() -> None:
-    from nearfar.tables.report_study import Study
-    from nearfar.tables.report import write_report
+    from nearfar import learn, read_table
 
-    def learn(X: np.ndarray, y: np.ndarray) -> BoostMetric:
-        return BoostMetric(max_iter=3).fit(X, y)
-
-    metric = learn(DATA.X, DATA.y).metric_
-    write_report("page.html", Study("circles", DATA.X, DATA.y, metric, "BoostMetric", learn))
+    table = read_table(DATA.X, label=DATA.y)
+    learn(table, method=BoostMetric(max_iter=3)).report("page.html")
     assert Path("page.html").read_text().startswith("<!DOCTYPE html>")
 
 

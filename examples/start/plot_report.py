@@ -12,9 +12,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_wine
 
-from nearfar import NCA, Metric, plots
-from nearfar.tables.report import write_report
-from nearfar.tables.report_study import Study
+from nearfar import NCA, Metric, learn, plots
 
 data = load_wine()
 X, y = data.data, data.target
@@ -33,5 +31,5 @@ plots.spectra(metrics, ax=axes[1, 1])
 # The whole report in Python:
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "wine.html"
-    write_report(path, Study("wine", X, y, metric, "NCA"))
+    learn("wine", method="nca").report(path)
     print(f"{path.stat().st_size / 1024:.0f} kB")

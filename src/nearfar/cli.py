@@ -6,13 +6,13 @@ import sys
 
 COMMANDS = {
     "Learn": {
-        "learn": ("old_commands.learn:learn", "nearfar learn table.csv --label species"),
+        "learn": ("tables.learn:learn", "nearfar learn table.csv --label species"),
         "compare": (
             "tables.compare:compare",
             "nearfar compare table.csv --label species --budget 60s",
         ),
         "report": (
-            "old_commands.report:report",
+            "tables.report:report",
             "nearfar report table.csv --label species --out report.html",
         ),
         "show": ("tables.show:show", "nearfar show table.safetensors"),
@@ -90,8 +90,8 @@ OPTION_GROUPS = {
     "Decision": "threshold target confidence prevalence level",
     "Testing and time": "budget checkpoint folds neighbors split seed classifiers "
     "only-if-significant comparison leave-out-learned",
-    "Input and output": "out voters to rows row queries as-vector documents results index dialect "
-    "table mapped run-out json title export replay answers save report license",
+    "Input and output": "out write voters to rows row queries as-vector documents results index "
+    "dialect table mapped run-out json title export replay answers save report license",
     "Server": "host port browser show-results",
 }
 OPTIONAL_ARGUMENTS = {"right", "objects", "source"}
@@ -150,7 +150,7 @@ def main() -> None:
 
         command.app()
     except ModuleNotFoundError as error:
-        if error.name not in {"click", "rich", "polars", "typer"}:
+        if error.name not in {"click", "rich", "polars"}:
             raise
         sys.exit(f"nearfar's command line needs {error.name}: pip install 'nearfar[cli]'")
     except KeyboardInterrupt:

@@ -289,10 +289,6 @@ class Commands(click.Group):
         if found is None:
             return None
         module, _, function = found[0].partition(":")
-        if module.startswith("old_commands"):
-            from nearfar.old_commands.wrapped import wrapped
-
-            return wrapped(cmd_name, module, function, found[1])
         return command_of(cmd_name, getattr(import_module(f"nearfar.{module}"), function), found[1])
 
     def invoke(self, ctx: click.Context) -> Any:

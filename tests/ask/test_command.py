@@ -51,7 +51,7 @@ def test_replay_export_and_learn(folder):
     known = {tuple(row) for row in pl.read_csv("answers.csv").iter_rows()}
     assert set(table.select("anchor", "near", "far").iter_rows()) <= known
     assert set(table["origin"]) <= {"chosen", "random", "repeat"}
-    words = ["learn", "objects.csv", "--id", "name", "--method", "lsml", "--no-comparison"]
+    words = ["learn", "objects.csv", "--id", "name", "--method", "lsml", "--write"]
     learned = CliRunner().invoke(app, [*words, "--triplets", "judgements.db"])
     assert learned.exit_code == 0, learned.output
     wrong = CliRunner().invoke(app, [*words, "--pairs", "judgements.db"])

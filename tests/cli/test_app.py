@@ -20,7 +20,7 @@ from nearfar.runtime.messages import forwards, spelled
 
 NAMES = app.list_commands(None)
 WHERE = {name: where for group in COMMANDS.values() for name, where in group.items()}
-FUNCTIONS = [name for name in NAMES if not WHERE[name][0].startswith("old_commands")]
+FUNCTIONS = NAMES
 
 
 def test_version(run):

@@ -11,7 +11,9 @@ from nearfar import Pairs, Triplets, compare
 from nearfar.comparison import GoalComparison
 from verification.populations import population
 
-from .conftest import LABELS, QUICK
+from .conftest import LABELS
+
+QUICK = ["--method", "boost", "--folds", "2"]
 
 
 @pytest.mark.parametrize("source", [["iris.csv", *LABELS], ["both.npz"]])

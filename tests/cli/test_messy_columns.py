@@ -13,7 +13,7 @@ from nearfar import Metric
 from nearfar.frames.reading import read_table
 
 N = 60
-FAST = ["--label", "grade", "--method", "lda", "--no-comparison"]
+FAST = ["--label", "grade", "--method", "lda", "--write"]
 STORIES = ["wet and cold in the north", "dry and warm in the south", "stones near the old fence"]
 
 
@@ -138,7 +138,7 @@ class TestRowsWithoutLabel:
     OPTIONS = ("--label", "y", "--drop", "name")
 
     def test_learn(self, gaps, run):
-        options = [*self.OPTIONS, "--method", "lda", "--no-comparison"]
+        options = [*self.OPTIONS, "--method", "lda", "--write"]
         result = run("learn", "gaps.csv", *options, "--out", "a.safetensors")
         assert self.NOTE in result.stderr
         assert "147 rows x 4 features, 3 classes" in result.stdout
@@ -148,14 +148,14 @@ class TestRowsWithoutLabel:
 
     @pytest.mark.usefixtures("plain_figures")
     def test_compare_and_report(self, gaps, run):
-        options = [*self.OPTIONS, "--method", "lda", "--folds", 2]
+        options = [*self.OPTIONS, "--method", "lda", "--write"]
         compared = run("compare", "gaps.csv", *options)
         assert self.NOTE in compared.stderr
         assert "147 rows" in compared.stdout
         assert self.NOTE in run("report", "gaps.csv", *options, "--out", "r.html").stderr
 
     def test_evaluate(self, gaps, run, document):
-        run("learn", "whole.csv", *self.OPTIONS, "--method", "lda", "--no-comparison", "--out",
+        run("learn", "whole.csv", *self.OPTIONS, "--method", "lda", "--write", "--out",
             "m.safetensors")  # fmt: skip
         assert self.NOTE in run("evaluate", "m.safetensors", "gaps.csv", *self.OPTIONS).stderr
         found, expected = (
@@ -184,7 +184,7 @@ class TestRowsWithoutLabel:
 
     @pytest.mark.usefixtures("plain_figures")
     def test_a_report_has_the_numbers_of_the_file(self, gaps, run):
-        options = ["--label", "y", "--method", "lda", "--folds", 2]
+        options = ["--label", "y", "--method", "lda", "--write"]
         run("report", "gaps.csv", *options, "--drop", "name", "--out", "r.html")
         run("report", "gaps.csv", *options, "--id", "name", "--out", "n.html")
         numbers = re.findall(r"\brow (\d+) \[", Path("r.html").read_text())
@@ -227,7 +227,7 @@ class TestText:
         np.testing.assert_allclose(mapped, metric.transform(table), atol=1e-9)
 
     def test_text_may_be_shown_too(self, table, run):
-        options = [*FAST[:4], "--text", "story", "--show", "story", "--folds", 2]
+        options = [*FAST[:4], "--text", "story", "--show", "story", "--write"]
         run("report", "soils.csv", *options, "--out", "r.html")
         assert "story" in Metric.load("r-metric.safetensors").columns.names
         assert "stones near the old fence" in Path("r.html").read_text()
@@ -248,7 +248,7 @@ def test_repeated_ids_are_suggested_as_groups(folder, run, iris, n_levels, taken
     names = pl.Series("Individual ID", [f"N{row % n_levels}" for row in range(150)])
     table = pl.DataFrame(iris[0], schema=list("abcd")).with_columns(names, y=pl.Series(iris[1]))
     table.write_csv("birds.csv")
-    options = ["--label", "y", "--method", "lda", "--no-comparison"]
+    options = ["--label", "y", "--method", "lda", "--write"]
     result = run("learn", "birds.csv", *options)
     assert taken in result.stderr
     assert "--group 'Individual ID'" in result.stderr
@@ -260,7 +260,7 @@ def test_repeated_ids_are_suggested_as_groups(folder, run, iris, n_levels, taken
 def test_verdicts_repeat_that_a_column_leaks(folder, run, iris):
     table = pl.DataFrame(iris[0], schema=list("abcd")).with_columns(y=pl.Series(iris[1]))
     table.with_columns(code=10 * pl.col("y")).write_csv("leak.csv")
-    options = ["--label", "y", "--method", "lda", "--folds", 2]
+    options = ["--label", "y", "--method", "lda", "--write"]
     clause = "; but see the note on column code: it may give the answer away."
     lines = run("learn", "leak.csv", *options).stdout.splitlines()
     verdicts = [line for line in lines if line.startswith("For ")]

@@ -75,7 +75,7 @@ def test_show_states_the_probabilities_of_predictions(run, folder, rng):
     """Also where votes are right less often than a guess, as those of noise."""
     noise = {f"x{place}": rng.standard_normal(120) for place in range(3)}
     pl.DataFrame(noise | {"kind": ["a", "b"] * 60}).write_csv("noise.csv")
-    run("learn", "noise.csv", "--label", "kind", "--method", "lda", "--no-comparison")
+    run("learn", "noise.csv", "--label", "kind", "--method", "lda", "--write")
     shown = run("show", "noise.safetensors").stdout
     stated = {
         int(votes): (int(k), rate)
@@ -120,7 +120,7 @@ def test_files_that_do_not_say_how_often_votes_are_right(run, fail, document, sp
 
 
 def test_learned_files_say_it(run, document, split):
-    run("learn", "train.csv", *OPTIONS, "--method", "lda", "--no-comparison", "--out", "lda")
+    run("learn", "train.csv", *OPTIONS, "--method", "lda", "--write", "--out", "lda")
     found = document("predict", "lda", "train.csv", "new.csv", *OPTIONS)
     sure = [row["probability"] for row in found if not row["unlike"]]
     actual = pl.read_csv("labelled.csv")["species"]

@@ -15,7 +15,7 @@ from nearfar.runtime.messages import collecting_notes
 
 from .customers import customers
 
-FAST = ["--label", "segment", "--method", "lda", "--no-comparison"]
+FAST = ["--label", "segment", "--method", "lda", "--write"]
 FEATURES = 1 + 1 + 4 + 1 + 5
 """Age, three cities, active, four parts of a date; three of them with missing values."""
 
@@ -99,7 +99,7 @@ def test_the_default_name_of_the_metric(table, run):
 @pytest.mark.slow
 def test_compare_and_report(table, run, folder):
     run("compare", "c.csv", "--label", "segment", "--id", "customer_id", "--method", "lda")
-    run("report", "c.csv", *FAST[:4], "--folds", 2, "--out", "c.html")
+    run("report", "c.csv", *FAST[:4], "--out", "c.html")
     assert Metric.load("c-metric.safetensors").columns.names == (
         "age",
         "city",
@@ -140,7 +140,7 @@ def test_checkpoints_have_the_columns(table, run, monkeypatch):
 
     monkeypatch.setattr(Metric, "save", watch)
     monkeypatch.setattr("nearfar.tables.checkpoint.SECONDS_BETWEEN_WRITES", 0.0)
-    run("learn", "c.csv", *FAST[:2], "--method", "boost", "--max-iter", 3, "--no-comparison",
+    run("learn", "c.csv", *FAST[:2], "--method", "boost", "--max-iter", 3, "--write",
         "--checkpoint", "kept")  # fmt: skip
     assert len(saved) > 1
     assert None not in saved

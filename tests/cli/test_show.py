@@ -35,7 +35,7 @@ def test_units_do_not_matter(document, run, folder):
     y = np.arange(200) % 2
     X = np.column_stack([y + 0.3 * rng.normal(size=200), 1e-4 * rng.normal(size=200)])
     np.savez(folder / "rows.npz", X=X, y=y)
-    options = ["--method", "boost", "--scale", "standard", "--no-comparison"]
+    options = ["--method", "boost", "--scale", "standard", "--write"]
     run("learn", "rows.npz", *options)
     found = document("show", "rows.safetensors")
     assert found["standardised"]
@@ -66,7 +66,7 @@ def dated(run):
         }
     )
     table.write_csv("staff.csv")
-    run("learn", "staff.csv", "--label", "kind", "--method", "lda", "--no-comparison")
+    run("learn", "staff.csv", "--label", "kind", "--method", "lda", "--write")
     return Metric.load("staff.safetensors")
 
 
@@ -209,14 +209,14 @@ def test_negative_shares_are_explained(run, folder):
     x, z = common + 0.5 * rng.normal(size=200), common + 0.5 * rng.normal(size=200)
     k = np.where(x - 0.4 * z > 0, "a", "b")
     pl.DataFrame({"x": x, "z": z, "k": k}).write_csv("t.csv")
-    run("learn", "t.csv", "--label", "k", "--method", "lda", "--no-comparison")
+    run("learn", "t.csv", "--label", "k", "--method", "lda", "--write")
     shown = run("show", "t.safetensors").stdout
     assert "-" in shown[shown.index("share %") : shown.index("Leading")]
     assert "negative share cancels differences in others" in shown
 
 
 def test_where_a_file_comes_from(run, document, folder):
-    options = ["--label", "species", "--drop", "name", "--method", "lda", "--folds", 2]
+    options = ["--label", "species", "--drop", "name", "--method", "lda", "--write"]
     run("learn", "iris.csv", *options, "--out", "learned.safetensors")
     made = document("show", "learned.safetensors")["provenance"]
     assert (made["made"], made["data"]) == ("2026-01-01T00:00:00Z", {"rows": 150})

@@ -54,7 +54,7 @@ def test_every_format_through_a_pipe(pipe, source):
 
 
 def test_learn_from_stdin(pipe):
-    options = ["--label", "species", "--method", "lda", "--no-comparison"]
+    options = ["--label", "species", "--method", "lda", "--write"]
     result = pipe("iris.csv", "learn", "-", *options)
     assert "stdin: 150 rows x 4 features" in result.stdout
     assert "Next: nearfar predict stdin.safetensors - NEW.csv --label species" in result.stdout

@@ -36,7 +36,7 @@ def test_a_closed_pipe_is_no_error(folder):
 
 @pytest.mark.slow
 def test_a_closed_pipe_does_not_cost_the_metric(folder):
-    command = f"{' '.join(NEARFAR)} learn iris --method lda --no-comparison --out kept | true"
+    command = f"{' '.join(NEARFAR)} learn iris --method lda --write --out kept | true"
     subprocess.run(["bash", "-c", command], check=True)
     assert Metric.load(folder / "kept").n_features == 4
 
@@ -56,7 +56,7 @@ def test_an_interrupted_fit_leaves_the_old_metric(folder, how, code):
     rng = np.random.default_rng(0)
     np.savez("hard.npz", X=rng.normal(size=(4000, 30)), y=rng.integers(3, size=4000))
     before = (folder / "metric.safetensors").read_bytes()
-    endless = ["--method", "nca", "--max-iter", "1000000", "--set", "tol=0", "--no-comparison"]
+    endless = ["--method", "nca", "--max-iter", "1000000", "--set", "tol=0", "--budget", "1h"]
     command = [*NEARFAR, "learn", "hard.npz", *endless, "--out", "metric.safetensors"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "4000 rows" in process.stdout.readline()

@@ -54,7 +54,7 @@ def test_the_same_pairs_again_are_not_tested_on_their_own_threshold(document):
 
 
 def test_the_file_keeps_what_it_had(document, run):
-    run("learn", "rows.npy", "--label", "labels.npy", "--method", "lda", "--no-comparison")
+    run("learn", "rows.npy", "--label", "labels.npy", "--method", "lda", "--write")
     document("verify", "rows.safetensors", "rows.npy", "pairs.csv")
     assert document("show", "rows.safetensors")["standardised"]
 

@@ -26,7 +26,7 @@ def table():
 @pytest.fixture(scope="module")
 def file(table, tmp_path_factory):
     path = tmp_path_factory.mktemp("learned") / "wine.safetensors"
-    learn(read_table(table, label="kind"), methods="lda").save(path)
+    learn(read_table(table, label="kind"), method="lda").save(path)
     return path
 
 

@@ -144,7 +144,7 @@ def test_single_precision_gives_no_warnings(folder, iris, run, source):
     pl.DataFrame(single, schema=NAMES).with_columns(y=iris[1]).write_parquet("single.parquet")
     pl.DataFrame({"v": single, "y": iris[1]}).write_parquet("vectors.parquet")
     label = ["--label", "y.npy" if source == "single.npy" else "y"]
-    options = [*label, "--method", "boost", "--max-iter", 2, "--folds", 2, "--out", "m.safetensors"]
+    options = [*label, "--method", "boost", "--max-iter", 2, "--write", "--out", "m.safetensors"]
     assert "Warning" not in run("learn", source, *options).stderr
     for command in (
         ["neighbors", "m.safetensors", source, "--row", 3],

@@ -25,7 +25,7 @@ from nearfar.frames.reading import read_table
 from nearfar.frames.table import TableError
 
 TEXT = "a,b,label\n1,2,p\n3,5,q\n"
-LEARN = ("--label", "label", "--method", "lda", "--folds", "2", "--out", "m")
+LEARN = ("--label", "label", "--method", "lda", "--write", "--out", "m")
 
 
 def peak_of(function, *arguments):

@@ -133,7 +133,7 @@ class TestObjectsWithoutVectors:
         X, y = iris
         table = pl.DataFrame(X[:, :3], schema=["a", "b", "c"])
         table.with_columns(pl.Series("similar", y)).write_csv("abc.csv")
-        options = ["--method", "rca", "--no-comparison"]
+        options = ["--method", "rca", "--write"]
         run("learn", "abc.csv", "--label", "similar", *options)
         table.rename({"a": "anchor", "b": "near", "c": "far"}).with_columns(
             pl.Series("y", y)

@@ -305,7 +305,7 @@ def test_options_are_named_as_the_caller_writes_them(folder):
 def test_a_frame_is_learned_from_saved_and_reported(tmp_path):
     frame = pl.DataFrame(MESSY).to_pandas()
     table = read_table(frame, label="kind")
-    learned = learn(table, methods="lda", cv=2, classifiers=False)
+    learned = learn(table, method="lda")
     learned.save(tmp_path / "messy.safetensors")
     learned.report(tmp_path / "messy.html")
     np.testing.assert_allclose(

@@ -25,25 +25,25 @@ from nearfar.search import write_qrels
 from search.adapters import noisy_searches
 
 N_KILLS = max(12, N_CASES // 5)
-LABEL = ("--label", "label", "--folds", "2", "--seed", "0")
+LABEL = ("--label", "label", "--seed", "0")
 COMMANDS = {
-    "learn": ("learn", "t.csv", *LABEL, "--method", "boost", "--out", "learned"),
+    "learn": ("learn", "t.csv", *LABEL, "--method", "boost", "--write", "--out", "learned"),
     "report": ("report", "t.csv", *LABEL, "--method", "lda", "--out", "page.html"),
     "adapt": ("adapt", "q.npz", "d.npz", "--qrels", "qrels.txt", "--out", "ad"),
-    "compare": ("compare", "t.csv", *LABEL, "--method", "nca", "--method", "lda"),
+    "compare": ("compare", "t.csv", *LABEL, "--folds", "2", "--method", "nca", "--method", "lda"),
     "transform": ("transform", "m.safetensors", "rows.csv.gz", "mapped.csv"),
     "to Parquet": ("transform", "m.safetensors", "rows.csv", "mapped.parquet"),
 }
-KEPT = {"learn", "report", "compare"}
+KEPT = {"compare"}
 """Commands that have a checkpoint."""
 WRITTEN = {
     "learn": ["learned"],
-    "report": ["page.html", "page-metric.safetensors"],
+    "report": ["page.html"],
     "adapt": ["ad"],
     "transform": ["mapped.csv"],
     "to Parquet": ["mapped.parquet"],
 }
-CHECKPOINTS = {"kept", "kept.comparison"}
+CHECKPOINTS = {"kept"}
 
 
 @dataclass

@@ -32,7 +32,7 @@ NAMES = st.lists(
 def learn(path, *options):
     """Learn from a table, check what is left behind, and return the exit code."""
     out = path.with_name("out.safetensors")
-    arguments = ["learn", path, "--label", "label", "--method", "lda", "--folds", "2", *options]
+    arguments = ["learn", path, "--label", "label", "--method", "lda", "--write", *options]
     result = CliRunner().invoke(app, [*map(str, arguments), "--out", str(out)])
     assert "Traceback" not in result.output, result.output
     assert result.exit_code in (0, 2, 3, 4), (result.exit_code, result.output, result.exception)

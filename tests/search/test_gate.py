@@ -360,7 +360,7 @@ def nights(run, folder, rng):
     frame[20:200].write_csv("tuesday.csv")
     frame[200:].write_csv("gate.csv")
     for name in ("monday", "tuesday"):
-        options = ["--label", "kind", "--method", "lda", "--no-comparison"]
+        options = ["--label", "kind", "--method", "lda", "--write"]
         run("learn", f"{name}.csv", *options, "--out", f"{name}.safetensors")
     return ["monday.safetensors", "tuesday.safetensors"]
 

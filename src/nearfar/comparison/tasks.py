@@ -582,6 +582,10 @@ class JudgedRows(ComparisonTask):
         measures = measures_for(self.supervision)
         return {measure.name: measure.losses(held_out) for measure in measures}
 
+    def rows(self, fold: int) -> Floats:
+        """Return all rows, with the features of those that methods see in a fold."""
+        return self._rows(fold, raw=True)
+
     def _seen(self, fold: int) -> tuple[Triplets | Pairs, Ints]:
         """Training judgements, and rows that are in one of them, or in none at all."""
         judgements = self.judgements.take(self.folds[fold][0])

@@ -212,6 +212,18 @@ def verdict_text(
     )
 
 
+def outcome_text(label: str, verdict: Verdict, before: str, after: str) -> str:
+    """Say whether a metric helps, and how sure that is; figures are of the same held-out rows."""
+    baseline, name = described(verdict.reference), verdict.method
+    likely = probability_text(verdict.probability)
+    if verdict.helps:
+        return f"{name} helps: {label} {after} instead of {before} with {baseline} ({likely} sure)."
+    return (
+        f"No clear difference: keep {baseline} ({label} {before}); {name} has {after} "
+        f"({likely} likely to help)."
+    )
+
+
 def described(name: str) -> str:
     """Return a phrase for one of the baselines, and the name of another method."""
     return _BASELINES.get(name, name)

@@ -23,15 +23,11 @@ from nearfar.runtime.messages import Note, collecting_notes, command_line, forwa
 from nearfar.runtime.progress import parse_seconds
 from nearfar.tables.checkpoint import FitCheckpoint
 from nearfar.tables.fitting import Progress, no_progress, supervision_of
-from nearfar.tables.methods import (
-    BEST,
-    METHOD_NAMES,
-    choose_methods,
-    find_method,
-    name_of,
-    settings_beside,
-)
+from nearfar.tables.methods import METHOD_NAMES, name_of, named_learners, settings_beside
 from nearfar.typing import Ints
+
+# Options that `learn` does not have, or with another meaning.
+_NOT_OF_LEARN = ["split", "json", "checkpoint", "budget", "folds", "neighbors", "classifiers"]
 
 
 @forwards(read_table, "label numbers triplets pairs group ids drop numeric categorical text impute")
@@ -72,14 +68,11 @@ def compare(
     **reading: What to learn from, and what columns are: see `read_table`.
     """
     limit = parse_seconds(budget)
-    learners = choose_methods(list(method) or [BEST], seed=random_state).learners
+    learners = named_learners(method, seed=random_state)
     inputs = [source, *(reading.get(name) for name in ("label", "triplets", "pairs", "group"))]
     file = None if checkpoint is None else Path(checkpoint)
     with FitCheckpoint(file, inputs, fits=False) as kept, collecting_notes() as notes:
         table = read_table(source, required=True, **reading)
-        for name in method:
-            if name != ALL:
-                find_method(name).check(table.kind)
         comparison = compare_table(
             table,
             learners,
@@ -124,7 +117,7 @@ class Compared:
             name = None if used is None else name_of(used.method)
             if used is None or name is None or name in names:
                 continue
-            changes: dict[str, Any] = dict.fromkeys(["split", "json", "checkpoint", "budget"])
+            changes: dict[str, Any] = dict.fromkeys(_NOT_OF_LEARN)
             changes |= {"method": name, "set": settings_beside(name, used.method)}
             changes["goal"] = goal if names or self.goal else None
             if command := command_line("learn", **changes):

@@ -1,353 +1,297 @@
-"""`learn`: compare, decide, fit, explain.
+"""`learn`: a metric from labels, numbers or judgements, and what it is worth on held-out rows.
 
-What the verdict of the comparison recommends is learned from all rows, whatever it is, unless a
-method is named. The comparison has most of the time that reading leaves of the budget. The fit has
-the rest; methods learn from as many rows as they are expected to have time for.
+The held-out test comes first (`held_out`). Then the learner is fitted to all rows. A time limit
+fixes how many rows are learned from; the clock only stops what runs away.
 """
 
 from __future__ import annotations
 
+import html
 import shlex
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from nearfar.comparison import Category, Comparison, Method, Verdict
-from nearfar.comparison.runner import rows_within
-from nearfar.evidence.verdict import described
-from nearfar.frames.formats import FORMATS, TABLES, kind_of, shown_name
+from nearfar.evidence.verdict import Category, Verdict, outcome_text
+from nearfar.frames.formats import FORMATS, TABLES, kind_of, shown_name, stem_of
+from nearfar.frames.metric_files import check_metric_output
+from nearfar.frames.reader import columns_named
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
 from nearfar.learners.base import MetricLearner
-from nearfar.measures.registry import R2
-from nearfar.metrics.file_format import read_metadata
+from nearfar.learners.selection.auto_problem import EUCLIDEAN
 from nearfar.metrics.metric import Metric
-from nearfar.metrics.training_facts import LearnedLabels, Stated, save_learned, stored_statement
+from nearfar.metrics.training_facts import LearnedLabels, Stated, Votes, save_learned
 from nearfar.runtime.messages import (
     Note,
     collecting_notes,
+    command_line,
     counted,
-    fragment,
+    forwards,
     note,
     option,
     suggested_ending,
 )
-from nearfar.runtime.parameters import check_parameters
-from nearfar.runtime.parameters import choice as one_of
-from nearfar.runtime.tensor_file import Provenance
-from nearfar.tables.checkpoint import FitCheckpoint, can_continue
-from nearfar.tables.compare import compare_table, features_of, sampled_rows
+from nearfar.runtime.parameters import check_parameters, choice
+from nearfar.runtime.progress import parse_seconds
+from nearfar.tables.compare import sampled_rows
 from nearfar.tables.fitting import (
-    MethodFit,
-    Progress,
-    fit_method,
+    convergence_notes,
     no_progress,
     supervision_of,
+    untried_candidates,
+    votes_of,
 )
-from nearfar.tables.methods import MethodChoice, choose_methods, name_of
-from nearfar.typing import Array
+from nearfar.tables.held_out import HeldOut, fit_within, most_rows, tested
+from nearfar.tables.methods import check_supervision, find_learner
 
-GOALS = ("classification", "ranking")
-
-# Part of the budget for the comparison, which has five fits where the rest has one.
-_COMPARISON_SHARE = 0.7
-# Part of the budget that the fit to all rows has in any case.
-_LEAST_SHARE = 0.1
-# Part of the rest that the fit to all rows has; votes are counted and a file is written, too.
-_FIT_SHARE = 0.8
-# Rows that AutoMetric, which plans its time, learns from in any case, and numbers in rows for each
-# second that it has.
-_FEWEST_ROWS, _VALUES_PER_SECOND = 20_000, 1e5
-# A fit that plans its time needs some, also without a budget.
-_SHORTEST_FIT = 0.1
+READING = "label numbers triplets pairs group ids drop numeric categorical text impute"
+"""Parameters of `read_table` that learning has."""
+Outcome = Literal["helps", "no clear difference", "no better than a guess"]
+# So many shares of a blend fit in a line.
+_SHARES_SHOWN = 6
+_SCALED = {"standard": "standardised rows", "cosine": "rows of unit length"}
 
 
+@forwards(read_table, READING)
 def learn(
-    data: object,
+    source: object = "",
     *,
-    label: str | Array | None = None,
-    pairs: object = None,
-    triplets: object = None,
-    group: str | Array | None = None,
-    goal: str = "classification",
-    budget: float | tuple[float | None, float | None] | None = 120.0,
-    methods: MethodChoice | str | MetricLearner | Sequence[str | MetricLearner] | None = None,
-    checkpoint: str | PathLike[str] | None = None,
-    comparison: bool = True,
-    strict: bool = False,
-    cv: int = 5,
-    n_neighbors: int | Literal["auto"] = "auto",
-    classifiers: bool = True,
+    method: str | MetricLearner | None = None,
+    max_iter: int | None = None,
+    scale: Literal["auto", "standard", "unit", "cosine"] | None = None,
+    set: Sequence[str] = (),
+    goal: Literal["classification", "ranking"] = "classification",
+    budget: float | str | None = "60s",
+    write: bool = False,
+    out: str | PathLike[str] | None = None,
     random_state: int = 0,
-    progress: Progress = no_progress,
-    started: float | None = None,
+    progress: Callable[[int, int, str], None] = no_progress,
+    **reading: Any,
 ) -> Learned:
-    """Compare methods, decide, and learn a metric from all rows.
+    """Learn a metric, and say whether it helps.
+
+    Rows are held out, and their labels predicted: by the metric, which is learned without them, by
+    Euclidean distance, and by a random forest and gradient boosting. Then the metric is learned
+    from all rows. It is written if it helps, or with `write`; otherwise the exit code is 3.
 
     Parameters
     ----------
-    data : Table, path, name of a dataset, DataFrame or array
-        What to learn from. A table, as `read_table` returns it, has its labels, triplets or pairs.
-    label, pairs, triplets, group : optional
-        Column of labels or the labels themselves, judgements to learn from instead, and groups of
-        rows that are never both learned from and tested on; as for `read_table`.
+    source : path, name of a dataset, DataFrame, array or Table
+        Table (.csv, .tsv, .parquet, .feather, .arrow, .jsonl, .xlsx), array (.npy, .npz), or the
+        name of a dataset.
+    method : str or MetricLearner, optional
+        Learner by its name, or by how the name begins; by default autometric, which blends what
+        several of them learn.
+    max_iter : int, optional
+        Most iterations of a learner that has them.
+    scale : {"auto", "standard", "unit", "cosine"}, optional
+        Rows to learn from: standardised, unscaled (unit), or of unit length (cosine). By default
+        what the method does; auto chooses by the data.
+    set : sequence of str, optional
+        Parameter of the method, as NAME=VALUE.
     goal : {"classification", "ranking"}, default="classification"
         What a metric from labels is for.
-    budget : float, pair of float, or None, default=120.0
-        Time limit in seconds for reading, the comparison and the fit to all rows, or a limit for
-        the comparison and one for the fit. Of many rows, a sample is compared and learned from.
-        Methods other than AutoMetric learn from all rows, unless the comparison tells that these
-        would take too long.
-    methods : str, MetricLearner, or list of these, optional
-        A method to use, whatever the verdict; or several to choose from. By default AutoMetric, or
-        the simple method that the verdict recommends. "best" chooses from the usual learners.
-    checkpoint : path, optional
-        File that keeps the work so far. If it exists, the same call continues. It is deleted at the
-        end.
-    comparison : bool, default=True
-        Whether to cross-validate beside plain methods.
-    strict : bool, default=False
-        Whether to learn only if a method is clearly better than the baseline.
-    cv : int, default=5
-        Number of folds.
-    n_neighbors : int or "auto", default="auto"
-        Number of neighbours that vote in the comparison; "auto" is the best for each method, chosen
-        within the training rows.
-    classifiers : bool, default=True
-        Whether to show the errors of classifiers beside the methods.
+    budget : float or str, default="60s"
+        Time limit: seconds, or 60s, 5m, 1h. Many rows are learned from as a sample.
+    write : bool, default=False
+        Write the metric even if it does not help.
+    out : path, optional
+        Metric file to write. The command writes SOURCE.safetensors by default.
     random_state : int, default=0
-        Seed of the folds and of the learners.
+        Random seed.
     progress : callable, optional
         Called with what is done, the total, and what is next.
-    started : float, optional
-        When the time of the budget began, by `time.perf_counter`; by default now.
+    **reading
+        What to learn from, and what columns are: see `read_table`.
 
     Returns
     -------
     Learned
-        Prints as a table with a verdict and what was learned.
+        Prints as a table with a verdict.
 
     Examples
     --------
     >>> import nearfar
-    >>> learned = nearfar.learn("iris", methods="lda", cv=2, goal="ranking")
-    >>> learned.verdict.recommended
-    'LDA'
-    >>> learned.metric.n_features
-    4
+    >>> learned = nearfar.learn("iris", method="lda")
+    >>> learned.outcome
+    'helps'
+    >>> learned.metric
+    <Metric: 4 features -> 2>
     """
-    start = time.perf_counter() if started is None else started
-    check_parameters({"goal": one_of(*GOALS)}, {"goal": goal})
-    chosen = choose_methods(methods, seed=random_state, goal=goal)
-    if not comparison:
-        chosen.check_without_comparison(strict=strict)
-    kept = FitCheckpoint(None if checkpoint is None else Path(fspath(checkpoint)))
-    with kept, collecting_notes() as notes:
-        table = as_table(data, label, pairs, triplets, group, numbers=chosen.numbers)
-        supervision_of(table)
-        chosen.check(table.kind)
-        kept.check(chosen.learner, table.X, table.supervision, table.groups)
-        if kept.path is not None and chosen.learner and not can_continue(chosen.learner):
-            what = "only the comparison is kept"
-            note(f"a fit of {chosen.name} cannot continue; {what}, in {kept.comparison}.")
-        learned = Learned(table, chosen, goal, strict, random_state)
-        limits = budget if isinstance(budget, tuple) else (None, None)
-        if isinstance(budget, float | int):
-            limits = _COMPARISON_SHARE * budget, None
-        if comparison:
-            learned.comparison = compare_table(
-                table,
-                chosen.learners,
-                cv=cv,
-                n_neighbors=n_neighbors,
-                random_state=random_state,
-                classifiers=classifiers,
-                budget=limits[0],
-                checkpoint=kept.comparison,
-                progress=progress,
-                spent=0.0 if isinstance(budget, tuple) else time.perf_counter() - start,
-            )
-        method = chosen.select(learned.comparison, learned.compared_goal, strict=strict)
-        if method is not None:
-            learned.fit_seconds = limits[1]
-            if isinstance(budget, float | int):
-                left = _FIT_SHARE * (budget - (time.perf_counter() - start))
-                learned.fit_seconds = max(left, _LEAST_SHARE * budget, _SHORTEST_FIT)
-            # A fit that continues needs the same rows.
-            rows = table if kept.path else learned.rows_to_learn_from(method)
-            learned.n_fitted = len(rows)
-            learned.fit = fit_method(
-                method, rows, kept, learned.fit_seconds, progress, compared=comparison
-            )
-    learned._notes = [*table.notes, *(each for each in notes if each not in table.notes)]
+    check_parameters({"goal": choice("classification", "ranking")}, {"goal": goal})
+    learner = find_learner(
+        method, seed=random_state, goal=goal, max_iter=max_iter, scale=scale, settings=set
+    )
+    seconds, began = parse_seconds(budget), time.perf_counter()
+    if out is None and command_line():
+        out = f"{stem_of(Path(str(source)))}.safetensors"
+    if out is not None:
+        judged = [reading.get(name) for name in ("label", "triplets", "pairs", "group")]
+        check_metric_output(out, [source, *judged])
+    table = table_to_learn_from(source, learner, **reading)
+    if seconds is not None:
+        seconds = max(seconds - (time.perf_counter() - began), 0.0)
+    learned = learn_from_table(
+        table, learner, goal, seed=random_state, seconds=seconds, progress=progress
+    )
+    if out is not None:
+        learned.unwritten = Path(fspath(out))
+        if write or learned.outcome == "helps":
+            learned.save(out)
     return learned
+
+
+def table_to_learn_from(source: object, learner: MetricLearner, **reading: Any) -> Table:
+    """Read what there is to learn from, unless it is a table already; check the learner."""
+    if isinstance(source, Table):
+        if any(each is not None for each in reading.values()):
+            raise ValueError("Name labels, pairs, triplets and columns where the table is read.")
+        table = source
+    else:
+        if isinstance(source, str) and not source and not reading.keys() & {"triplets", "pairs"}:
+            raise ValueError("Name the rows to learn from: a table, an array or a dataset.")
+        kinds = {"labels", "numbers"} & {*learner.supervision}
+        if len(kinds) == 1 and reading.get("numbers") is None:
+            reading["numbers"] = "numbers" in kinds
+        table = read_table(source, **reading, required=True)
+    supervision_of(table)
+    check_supervision(learner, table.kind)
+    return table
+
+
+def learn_from_table(
+    table: Table,
+    learner: MetricLearner,
+    goal: str,
+    *,
+    seed: int,
+    seconds: float | None,
+    progress: Callable[[int, int, str], None] = no_progress,
+) -> Learned:
+    """Test a learner on held-out rows; fit it to all, or to as many as there is time for."""
+    settings: Any = {"seed": seed, "seconds": seconds, "progress": progress}
+    with collecting_notes() as notes:
+        found = tested(table, learner, goal, **settings)
+        progress(0, 1, f"{type(learner).__name__} on all rows")
+        rows, start = table, time.perf_counter()
+        if table.y is not None and (n := most_rows(table, learner, seconds)) < len(table):
+            more = f"increase {option('budget')} for more"
+            note(f"the metric is learned from {n} of {len(table)} rows, for lack of time; {more}.")
+            rows = table.take(sampled_rows(table, n, seed))
+        if table.kind == "numbers" and "goal" in learner.get_params():
+            learner.set_params(goal="regression")
+        with convergence_notes():
+            fitted = fit_within(seconds, learner, rows.X, supervision_of(rows), rows.groups)
+        if left_out := untried_candidates(fitted):
+            note(left_out, warning=True)
+        metric, votes = table.described(fitted.metric_), votes_of(fitted, learner, rows)
+    took, said = time.perf_counter() - start, [each for each in notes if each not in table.notes]
+    return Learned(
+        table, fitted, metric, found, goal, seed, len(rows), took, votes, [*table.notes, *said]
+    )
 
 
 @dataclass(eq=False)
 class Learned:
-    """What `learn` found; prints as a table with a verdict, also in a notebook.
+    """A metric, and what it is worth; prints as a table with a verdict, also in a notebook.
 
     Attributes
     ----------
     table : Table
         The rows, and what is known of them.
-    choice : MethodChoice
-        The method that was named, or methods to choose from.
+    learner : MetricLearner
+        The learner, fitted to all rows.
+    metric : Metric
+        What it learned.
+    held_out : HeldOut
+        Errors of the metric, of Euclidean distance and of classifiers on the same held-out rows.
     goal : str
         What a metric from labels is for.
-    strict : bool
-        Whether a metric must be clearly better than the baseline.
     random_state : int
-        Seed of the folds and of the learners.
-    comparison : Comparison or None
-        Of methods, by labels, numbers, triplets or pairs.
-    fit : MethodFit or None
-        The fit to all rows; None if there is nothing to recommend.
+        Seed of the splits and of the learner.
+    n_rows : int
+        Number of rows that were learned from; fewer than there are if time was short.
+    seconds : float
+        Duration of the fit to all rows.
+    votes : Votes or None
+        How often votes of neighbours are right on rows that took no part, if there are labels.
+    notes : list of Note
+        What to know beside the results.
     path : Path or None
         Where the metric was saved.
-    other_call : str
-        How to learn what the verdict recommends, if that is another method.
-    fit_seconds : float or None
-        Time limit of the fit.
-    n_fitted : int or None
-        Number of rows that the fit learned from; fewer than there are if time was short.
-    replaced : str
-        What was stated of the metric that was in the file before; empty if there was none.
 
     Examples
     --------
     >>> from nearfar import learn
-    >>> learned = learn("iris", methods="lda", comparison=False)
+    >>> learned = learn("iris", method="lda")
     >>> learned
-    <Learned: LDA from 150 rows>
-    >>> learned.metric
-    <Metric: 4 features -> 2>
+    <Learned: LDA from 150 rows, helps>
     """
 
     table: Table
-    choice: MethodChoice
+    learner: MetricLearner
+    metric: Metric
+    held_out: HeldOut
     goal: str
-    strict: bool = False
-    random_state: int = 0
-    comparison: Comparison | None = None
-    fit: MethodFit | None = None
+    random_state: int
+    n_rows: int
+    seconds: float
+    votes: Votes | None = None
+    notes: list[Note] = field(default_factory=list)
     path: Path | None = None
-    other_call: str = ""
-    fit_seconds: float | None = None
-    n_fitted: int | None = None
-    replaced: str = ""
-    _notes: Sequence[Note] = ()
+    unwritten: Path | None = None
 
     @property
-    def compared_goal(self) -> str:
-        """What the method was chosen for: a goal of the comparison."""
-        kind = self.table.kind
-        return kind if kind in ("triplets", "pairs") else {"numbers": R2.goal}.get(kind, self.goal)
+    def verdict(self) -> Verdict:
+        """Whether the metric is better than Euclidean distance, and how sure that is."""
+        return self.held_out.verdict
 
     @property
-    def metric(self) -> Metric | None:
-        """The metric that was learned from all rows; None if there is none to recommend."""
-        return None if self.fit is None else self.fit.metric
+    def outcome(self) -> Outcome:
+        """One of three outcomes; without help, Euclidean distance is to be kept."""
+        if self.verdict.category is Category.USELESS:
+            return "no better than a guess"
+        return "helps" if self.verdict.helps else "no clear difference"
 
     @property
-    def verdict(self) -> Verdict | None:
-        """The verdict for the goal; None without a comparison."""
-        if self.comparison is None:
-            return None
-        return self.comparison.by_goal(self.compared_goal).verdict
+    def sentence(self) -> str:
+        """The outcome in one sentence."""
+        return outcome_sentence(self.held_out, self.table)
 
     @property
-    def recommended(self) -> Method | None:
-        """The method that the verdict recommends, if there is one."""
-        if self.comparison is None:
-            return None
-        result = self.comparison.by_goal(self.compared_goal).recommended
-        return None if result is None else result.method
+    def exit_code(self) -> int:
+        """3 if the command did not write the metric, as it does not help."""
+        return 3 if self.path is None else 0
 
     @property
-    def alternative(self) -> Method | None:
-        """The method that the verdict recommends, if another one was learned."""
-        name = None if self.fit is None else self.fit.method.name
-        recommended = self.recommended
-        return None if recommended is None or recommended.name == name else recommended
-
-    @property
-    def notes(self) -> list[Note]:
-        """What to know beside the results."""
-        return [*self._notes, *([] if self.comparison is None else self.comparison.findings)]
-
-    def rows_to_learn_from(self, method: Method) -> Table:
-        """Return the table, or a sample of its rows if all of them would take too long."""
-        table, seconds = self.table, self.fit_seconds
-        if seconds is None or table.y is None:
-            return table
-        result = None if self.comparison is None else self.comparison.get(method.name)
-        n_rows = len(table)
-        if method.plans_time:
-            # It plans the choice among learners, and not their fits to all rows.
-            most = max(_FEWEST_ROWS, int(_VALUES_PER_SECOND * seconds / table.X.shape[1]))
-            n_rows = min(n_rows, most)
-        elif result is not None and self.comparison is not None:
-            comparison = self.comparison
-            compared = n_rows if comparison.sample is None else len(comparison.sample)
-            tried = compared * (comparison.n_folds - 1) // comparison.n_folds
-            took = {tried: float(result.seconds.mean())}
-            n_rows = max(tried, rows_within(seconds, took, n_rows))
-        if n_rows == len(table):
-            return table
-        more = f"increase {option('budget')} for more"
-        note(f"{method.name} learned from {n_rows} of {len(table)} rows, for lack of time; {more}.")
-        return table.take(sampled_rows(table, n_rows, self.random_state))
+    def blend(self) -> dict[str, float]:
+        """Shares of learners in a blend, the largest first; empty if it is not a blend."""
+        weights: dict[str, float] = {}
+        if self.learner.tells_expected:
+            weights = self.learner.weights_  # type: ignore[attr-defined]
+        return {n: w for n, w in sorted(weights.items(), key=lambda item: -item[1]) if w > 0}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the metric to a file, with facts on the rows that it was learned from."""
-        if self.metric is None:
-            raise ValueError(self._nothing_chosen() if self.fit is None else self._no_map(self.fit))
-        file, stated = Path(fspath(path)), self._stated()
-        votes = None if self.fit is None else self.fit.votes
-        before = _statement(file) if file.exists() else None
-        save_learned(self.metric, file, self.table.X, votes, stated, self._labels())
-        self.path = file
-        self.replaced = "" if before is None else _replaced(before, _statement(file))
-
-    def _labels(self) -> LearnedLabels | None:
-        """Return what is known of the labels, without their names."""
-        y, groups = self.table.y, self.table.groups
-        if y is None:
-            return None
-        sizes = np.unique(y, return_counts=True)[1] if self.table.kind == "labels" else np.empty(0)
-        n_groups = 0 if groups is None else len(np.unique(groups))
-        return LearnedLabels(
-            self.table.label or "", sorted(map(int, sizes), reverse=True), n_groups
-        )
-
-    def _stated(self) -> Stated | None:
-        """Return the figure of the method that was learned, if it was measured."""
-        assert self.fit is not None
-        of = f"{self.fit.method.name}, {counted(self.n_fitted or len(self.table), 'row')}"
-        if self.comparison is not None:
-            goal = self.comparison.by_goal(self.compared_goal)
-            own = next((r for r in goal.results if r.name == self.fit.method.name), None)
-            if own is None:  # it failed in the comparison
-                return None
-            loss, sample = goal.loss(own), self.comparison.sample
-            on = "" if sample is None else f"; measured on {len(sample)} rows"
-            label, figure = goal.measure.label, goal.measure.write(goal.measure.value(loss))
-            text = f"{label} {figure} ({of}{on})"
-            if own.name == goal.reference.name:
-                # Whether others are no better, or could not be told apart, is in the sentence.
-                return Stated(label, loss, text, goal.verdict.headline)
-            return Stated(label, loss, text, f"{goal.category(own).text(goal.cases)}, {text}")
-        if (expected := self.fit.expected) is None:
-            return None
-        figure = expected.registered.write(expected.value)
-        loss = expected.registered.value(expected.value)
-        return Stated(expected.measure, loss, f"{expected.measure} {figure} ({of})")
+        result, measure = self.held_out.results[0], self.held_out.measure
+        loss = self.held_out.goal.loss(result)
+        figure = f"{measure.label} {measure.write(measure.value(loss))}"
+        text = f"{figure} ({result.name}, {counted(self.n_rows, 'row')}; held out)"
+        stated = Stated(measure.label, loss, text, self.sentence)
+        y, groups, labels = self.table.y, self.table.groups, None
+        if y is not None:
+            sizes = np.unique(y, return_counts=True)[1] if self.table.kind == "labels" else []
+            n_groups = 0 if groups is None else len(np.unique(groups))
+            sorted_sizes = sorted(map(int, sizes), reverse=True)
+            labels = LearnedLabels(self.table.label or "", sorted_sizes, n_groups)
+        self.path = Path(fspath(path))
+        save_learned(self.metric, self.path, self.table.X, self.votes, stated, labels)
 
     def report(
         self,
@@ -356,7 +300,7 @@ class Learned:
         *,
         title: str = "",
         image_shape: tuple[int, ...] | None = None,
-        progress: Progress = no_progress,
+        progress: Callable[[int, int, str], None] = no_progress,
     ) -> None:
         """Write a report as one HTML file that needs no network.
 
@@ -375,103 +319,77 @@ class Learned:
         # matplotlib and Jinja are only needed here.
         from nearfar.tables.report import report_on_learned
 
+        if metric_path is not None:
+            self.save(metric_path)
         report_on_learned(
-            self,
-            Path(fspath(path)),
-            None if metric_path is None else Path(fspath(metric_path)),
-            title=title,
-            image_shape=image_shape,
-            progress=progress,
+            self, Path(fspath(path)), title=title, image_shape=image_shape, progress=progress
         )
 
     def to_dict(self) -> dict[str, object]:
         """Return the results as plain numbers and strings, ready for JSON."""
-        fit = self.fit
+        history = self.learner.history_
         return {
-            "method": None if fit is None else fit.method.name,
-            "recommended": None if self.recommended is None else self.recommended.name,
+            "method": type(self.learner).__name__,
+            "outcome": self.outcome,
             "metric": None if self.path is None else str(self.path),
-            "replaced": self.replaced or None,
-            "seconds": None if fit is None else fit.seconds,
-            "iterations": None if fit is None else fit.iterations,
-            "stopped": None if fit is None else fit.stopped,
-            "expected": asdict(fit.expected) if fit and fit.expected else None,
-            "weights": None if fit is None else fit.weights,
-            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "seconds": self.seconds,
+            "iterations": len(history),
+            "stopped": history.stopped,
+            "weights": self.blend or None,
+            **self.held_out.to_dict(),
             "notes": [each.text for each in self.notes],
         }
 
-    def __str__(self) -> str:
-        lines = [] if self.comparison is None else [str(self.comparison)]
-        return "\n".join([*lines, *self._sentences()])
-
     def __repr__(self) -> str:
-        method = "nothing" if self.fit is None else self.fit.method.name
-        return f"<Learned: {method} from {len(self.table)} rows>"
+        name = type(self.learner).__name__
+        return f"<Learned: {name} from {counted(self.n_rows, 'row')}, {self.outcome}>"
+
+    def __str__(self) -> str:
+        first, then = self._sentences
+        return "\n".join([*first, str(self.held_out), *then])
 
     def _repr_html_(self) -> str:
-        table = "" if self.comparison is None else self.comparison._repr_html_()
-        return table + fragment(summary(self.table), list(self._sentences()))
+        header, lines = self.held_out.lines
+        cells = [
+            "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line)
+            for tag, line in (("th", header), *(("td", line) for line in lines))
+        ]
+        rows = "".join(f"<tr>{each}</tr>" for each in cells)
+        first, then = ("".join(f"<div>{html.escape(t)}</div>" for t in s) for s in self._sentences)
+        return f"{first}<table>{rows}</table>{then}"
 
-    def _sentences(self) -> Iterator[str]:
-        """Yield what was learned from all rows, and what to do next."""
-        if self.fit is None:
-            yield self._nothing_chosen()
-            return
-        if self.fit.metric is None:
-            yield self._no_map(self.fit)
-            return
-        rows = "all" if self.n_fitted in (None, len(self.table)) else f"{self.n_fitted}"
-        took = f"Learned from {rows} rows in"
-        if self.fit.learner is not None and self.fit.learner.history_.notes:
-            yield from self.fit.learner.history_.notes
-            took = "This took"
-        yield f"{took} {self.fit.seconds:.2f} s{self.fit.detail}."
-        if self.fit.expected is not None and self.comparison is None:
-            yield f"On new data, expect {self.fit.expected}."
-            if features_of(self.table) is not None:
-                yield (
-                    "Columns were prepared on all rows, so that this may be a little too good; "
-                    "the comparison prepares them inside the folds."
-                )
-        why = "" if self.comparison is None else f", as recommended for {self.compared_goal}"
-        if self.choice.named:
-            why = f", as asked with {option('method')}"
-        where = "Metric" if self.path is None else f"Metric written to {self.path}"
-        yield f"{where}: {self.fit.method.name}{why}."
-        if self.replaced:
-            yield f"The file had another metric before{self.replaced}."
-        if (other := self.alternative) is not None:
-            call = self.other_call or option("method", name_of(other))
-            yield f"The verdict recommends {other.name}: {call}"
+    @property
+    def _sentences(self) -> tuple[list[str], list[str]]:
+        """What comes before the table, and after it."""
+        found, unit = self.held_out, {"labels": "row", "numbers": "row"}.get(self.table.kind)
+        what = counted(found.n, unit or self.table.kind[:-1])
+        splits = "" if found.n_splits == 1 else f" in {found.n_splits} splits"
+        first = [f"{summary(self.table)}; {what} held out{splits}"]
+        then = []
+        (first if self.outcome == "no better than a guess" else then).append(self.sentence)
+        rows = "all rows" if self.n_rows == len(self.table) else counted(self.n_rows, "row")
+        then.append(f"Learned from {rows} in {self.seconds:.2f} s: {self._what_was_learned}.")
         if self.path is not None:
-            yield f"Next: {self._next_command(self.path)}"
-
-    def _no_map(self, fit: MethodFit) -> str:
-        return f"Nothing was written: {fit.method.name} is not a linear map."
-
-    def _nothing_chosen(self) -> str:
-        """Say why no method was chosen."""
-        assert self.comparison is not None
-        compared = self.comparison.by_goal(self.compared_goal)
-        if compared.verdict.category is Category.USELESS and not self.choice.named:
-            return (
-                f"Nothing was written. Choose a method with {option('method')} to learn it anyway."
+            then += [f"Metric written to {self.path}.", f"Next: {self._next_command(self.path)}"]
+        elif self.unwritten is not None:
+            then.append(
+                f"Nothing was written; {option('write')} writes the metric to {self.unwritten}."
             )
-        tried = self.choice.method if self.choice.named else self.recommended
-        unchanged = tried is None or tried.name == compared.reference.name
-        who = "no method is" if tried is None or unchanged else f"{tried.name} is not"
-        text = (
-            f"Nothing was written: {who} clearly better than "
-            f"{described(compared.reference.name)} for {self.compared_goal}."
-        )
-        if self.table.kind != "labels":
-            return text
-        other = next(goal for goal in GOALS if goal != self.goal)
-        method = self.choice.select(self.comparison, other, strict=self.strict)
-        return (
-            text if method is None else f"{text} {method.name} helps with {option('goal', other)}."
-        )
+        return first, then
+
+    @property
+    def _what_was_learned(self) -> str:
+        """The shares of a blend, or the name of the learner and its iterations."""
+        if [*self.blend] == [EUCLIDEAN]:
+            rows = _SCALED.get(str(getattr(self.learner, "scale_", None)), "unscaled rows")
+            return f"Euclidean distance on {rows}"
+        if self.blend:
+            names = {EUCLIDEAN: "Euclidean distance"}
+            shares = [f"{100 * w:.0f}% {names.get(n, n)}" for n, w in self.blend.items()]
+            n_more = len(shares) - _SHARES_SHOWN
+            return ", ".join([*shares[:_SHARES_SHOWN], *([f"{n_more} more"] * (n_more > 0))])
+        history, name = self.learner.history_, type(self.learner).__name__
+        return f"{name}, {counted(len(history), 'iteration')}, stopped: {history.stopped}"
 
     def _next_command(self, path: Path) -> str:
         """Return a command that uses the metric."""
@@ -490,52 +408,16 @@ class Learned:
         return f"nearfar transform {metric} {source} mapped{ending}"
 
 
-def _statement(path: Path) -> tuple[Stated | None, str]:
-    """Return what a metric's file states of it, and the fingerprint of its rows."""
-    try:
-        metadata = read_metadata(path)
-        made = Provenance.read(metadata)
-        return stored_statement(metadata), "" if made is None else made.fingerprint
-    except (OSError, ValueError):
-        return None, ""
-
-
-def _replaced(before: tuple[Stated | None, str], now: tuple[Stated | None, str]) -> str:
-    """Return what an earlier file said of its metric, as the end of a sentence."""
-    (old, old_rows), (new, rows) = before, now
-    if old is None:
-        return ", whose error is not known"
-    if old_rows != rows:
-        return f", learned from other rows: {old.text}"
-    better = new is not None and new.measure == old.measure and old.loss < new.loss
-    return f": {old.text}" + (", a better figure" if better else "")
-
-
-def as_table(
-    data: object,
-    label: str | Array | None = None,
-    pairs: object = None,
-    triplets: object = None,
-    group: str | Array | None = None,
-    *,
-    numbers: bool | None = None,
-) -> Table:
-    """Return a table to learn from: a given one, or what `read_table` makes of the data."""
-    if not isinstance(data, Table):
-        return read_table(
-            data,
-            label=label,
-            pairs=pairs,
-            triplets=triplets,
-            group=group,
-            numbers=numbers,
-            required=True,
-        )
-    if any(each is not None for each in (label, pairs, triplets, group)):
-        raise ValueError("Name labels, pairs, triplets and groups where the table is read.")
-    if numbers and data.kind == "labels":
-        return replace(data, supervision=data.numbers, kind="numbers")
-    return data
+def outcome_sentence(found: HeldOut, table: Table) -> str:
+    """Say whether a metric helps; labels that a column gives away make it doubtful."""
+    measure, name = found.measure, found.results[0].name
+    before, after = map(found.goal.write, (found.goal.reference, found.results[0]))
+    if found.verdict.category is Category.USELESS:
+        return f"{name} is no better than {found.guess}: {measure.label} {after}."
+    sentence = outcome_text(measure.label, found.verdict, before, after)
+    if not table.leaking:
+        return sentence
+    return f"{sentence.removesuffix('.')}; but see the note on {columns_named(table.leaking)}."
 
 
 def summary(table: Table) -> str:

@@ -1,220 +1,220 @@
-"""Reports on what was learned, or on a metric of a file."""
+"""`report`: one HTML file about what a metric does to a table."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from nearfar.comparison import Comparison, Method
-from nearfar.evidence.verdict import described
-from nearfar.frames.features import read_examples
-from nearfar.frames.formats import FORMATS, STREAM, TABLES, array_names, kind_of, shown_name
-from nearfar.frames.table import Table
-from nearfar.metrics.metric import Metric
-from nearfar.metrics.training_facts import note_learned_rows
-from nearfar.page.page import render_page, write_page
-from nearfar.runtime.messages import collecting_notes, option
-from nearfar.tables.checkpoint import FitCheckpoint
-from nearfar.tables.compare import compare_table
-from nearfar.tables.fitting import (
-    Progress,
-    convergence_notes,
-    fit_method,
-    no_progress,
-    supervision_of,
+from nearfar.comparison import GoalComparison
+from nearfar.evidence.verdict import described, expectation_text, reported_sentence
+from nearfar.frames.formats import check_output, stem_of
+from nearfar.frames.metric_files import check_metric_output, load_metric
+from nearfar.frames.reading import read_table
+from nearfar.metrics.training_facts import note_learned_rows, share_learned_from
+from nearfar.page.page import LOOKS, Headline, check_packages, render_page, write_page
+from nearfar.runtime.messages import Note, collecting_notes, command_line, forwards, option, ordered
+from nearfar.runtime.progress import parse_seconds
+from nearfar.tables.fitting import convergence_notes, no_progress
+from nearfar.tables.held_out import tested
+from nearfar.tables.learn import (
+    READING,
+    learn,
+    learn_from_table,
+    outcome_sentence,
+    table_to_learn_from,
 )
-from nearfar.tables.methods import MethodChoice
-from nearfar.tables.report_headline import headlines, reason
-from nearfar.tables.report_sections import sections
+from nearfar.tables.methods import find_learner
+from nearfar.tables.report_sections import Progress, sections
 from nearfar.tables.report_study import Study
 
 if TYPE_CHECKING:
     from nearfar.tables.learn import Learned
 
-
 # Fewer rows leave too few to hold out, and a page of figures would mislead.
 _MIN_ROWS = 10
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What a report is about.
+@forwards(learn, "method max_iter scale set goal budget random_state")
+@forwards(read_table, f"{READING} show image pictures")
+def report(
+    source: object = "",
+    *,
+    metric: str | PathLike[str] | None = None,
+    title: str = "",
+    image_shape: str | None = None,
+    out: str | PathLike[str] | None = None,
+    progress: Callable[[int, int, str], None] = no_progress,
+    **options: Any,
+) -> Reported:
+    """Write a report on a metric: one HTML file that needs no network.
 
-    Attributes
+    Unless `metric` is given, one is learned. If it helps, it is written beside the report.
+
+    Parameters
     ----------
-    method: What it shows beside the baseline.
-    written: What was learned: the same, or the baseline if that is recommended.
-    reason: Why, as a sentence.
-    goal: What it was chosen for.
+    source : path, name of a dataset, DataFrame or array
+        Table (.csv, .tsv, .parquet, .feather, .arrow, .jsonl, .xlsx), array (.npy, .npz), or the
+        name of a dataset.
+    metric : path, optional
+        Report on this metric file instead of learning a metric.
+    title : str, optional
+        Heading of the report; by default the name of the table.
+    image_shape : str, optional
+        Shape of images, such as 28x28 or 32x32x3.
+    out : path, optional
+        HTML file to write; by default SOURCE.html.
+    progress : callable, optional
+        Called with what is done, the total, and what is next.
+    **options
+        How to learn, and how rows are read: see `learn` and `read_table`.
     """
-
-    method: Method
-    written: Method
-    reason: str
-    goal: str
-
-
-def choose_subject(comparison: Comparison, choice: MethodChoice, goal: str) -> Subject:
-    """Return what to report on: the named method, or the one that the verdict recommends.
-
-    If that is a baseline, the report shows the best other method beside it.
-    """
-    compared = comparison.by_goal(goal)
-    named = choice.method.name if choice.named and choice.method is not None else None
-    if choice.method is not None and named not in (None, compared.reference.name):
-        for result in comparison.left_out:
-            if result.name == named:
-                raise ValueError(f"{named} was left out of the comparison: {result.note}.")
-        reason = f"This report is about {named}, as asked with {option('method')}."
-        return Subject(choice.method, choice.method, reason, goal)
-    if compared.verdict.method is None:
-        raise ValueError(f"There is no method to compare with {compared.reference.name}.")
-    # Where nothing is better than a guess, the report shows what was tried.
-    used = compared.recommended if named is None else None
-    used = used or compared.reference
-    if used.name != compared.reference.name:
-        reason = f"This report is about {used.name}, which the comparison recommends for {goal}."
-        return Subject(used.method, used.method, reason, goal)
-    other = comparison[compared.verdict.method]
-    if named is None and compared.recommended is None:
-        reason = f"Nothing is recommended for {goal}. This report shows {other.name}."
-        return Subject(other.method, other.method, reason, goal)
-    why = f"asked for {used.name}" if named else f"the comparison recommends {used.name} for {goal}"
-    reason = (
-        f"The metric file has {described(used.name)}: {why}. "
-        f"This report shows the best other method, {other.name}, beside it."
+    check_packages()
+    path = Path(fspath(out or f"{stem_of(Path(str(source)))}.html"))
+    beside = path.with_name(f"{path.stem}-metric.safetensors")
+    files = [source, metric, *(options.get(name) for name in ("label", "triplets", "pairs"))]
+    inputs = [each for each in files if isinstance(each, str | Path)]
+    check_output(path, (".html", ".htm"), inputs)
+    check_metric_output(beside, inputs)
+    reading = {"show", "image", "pictures", *READING.split()} & options.keys()
+    kept = {name: options.pop(name) for name in reading}
+    page = {"title": title, "command": command_line()}
+    with collecting_notes() as notes:
+        seconds, seed = parse_seconds(options.pop("budget", "60s")), options.pop("random_state", 0)
+        goal = options.pop("goal", "classification")
+        work: Any = {"seed": seed, "seconds": seconds, "progress": progress}
+        if metric is None:
+            options["settings"] = options.pop("set", ())
+            learner = find_learner(options.pop("method", None), seed=seed, goal=goal, **options)
+            table = table_to_learn_from(source, learner, **kept)
+            shape = parse_image_shape(image_shape, table.X.shape[1])
+            learned = learn_from_table(table, learner, goal, **work)
+            if learned.outcome == "helps":
+                learned.save(beside)
+            study = report_on_learned(learned, path, image_shape=shape, **page, progress=progress)
+            return Reported(study, path)
+        file, given = Path(fspath(metric)), load_metric(Path(fspath(metric)))
+        table = read_table(source, **kept, metric=given, required=True)
+        note_learned_rows(file, table.X)
+        found = tested(table, given, goal, **work)
+    study = Study(
+        table,
+        given,
+        found,
+        outcome_sentence(found, table),
+        metric_file=str(file),
+        findings=tuple(dict.fromkeys([*table.notes, *notes])),
+        image_shape=parse_image_shape(image_shape, table.X.shape[1]),
+        random_state=seed,
+        **page,
     )
-    return Subject(other.method, used.method, reason, goal)
+    write_report(path, study, progress=progress)
+    return Reported(study, path)
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A report that was written; prints as the outcome and the files."""
+
+    study: Study
+    path: Path
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the files and the figures, for JSON."""
+        study = self.study
+        written = {"report": str(self.path), "metric": study.metric_file, "method": study.method}
+        return {
+            **written,
+            **study.held_out.to_dict(),
+            "notes": [each.text for each in ordered([*study.findings])],
+        }
+
+    def __str__(self) -> str:
+        lines = [self.study.sentence, f"Report on {self.study.method} written to {self.path}."]
+        if self.study.metric_file is not None and self.study.learner is not None:
+            lines.append(f"Metric written to {self.study.metric_file}.")
+        return "\n".join(lines)
 
 
 def report_on_learned(
     learned: Learned,
     path: Path,
-    metric_path: Path | None = None,
     *,
     title: str = "",
     image_shape: tuple[int, ...] | None = None,
     command: str = "",
     progress: Progress = no_progress,
 ) -> Study:
-    """Write a report on what was learned, and the metric; see `Learned.report`.
-
-    If that is a baseline, the best other method learns from all rows first, to be shown beside it.
-    """
-    if learned.comparison is None:
-        raise ValueError("A report needs a comparison by labels, numbers, triplets or pairs.")
-    subject = choose_subject(learned.comparison, learned.choice, learned.compared_goal)
-    with collecting_notes() as notes:
-        fit = learned.fit
-        if fit is None or fit.method.name != subject.method.name:
-            seconds = learned.fit_seconds
-            fit = fit_method(subject.method, learned.table, FitCheckpoint(None), seconds, progress)
-    if fit.metric is None:
-        raise ValueError(f"{fit.method.name} is not a linear map; name another {option('method')}.")
-    if metric_path is not None:
-        learned.save(metric_path)
-    study = describe_table(
+    """Write a report on what was learned; see `Learned.report`."""
+    study = Study(
         learned.table,
-        comparison=learned.comparison,
-        image_shape=image_shape,
-        metric=fit.metric,
-        method=subject.method.name,
-        written=subject.written.name,
+        learned.metric,
+        learned.held_out,
+        learned.sentence,
+        learner=learned.learner,
         metric_file=None if learned.path is None else str(learned.path),
-        relearn=fit.method,
-        learner=fit.learner,
-        reason=subject.reason,
-        goal=subject.goal,
-        findings=(*learned._notes, *notes),
-        title=title,
         command=command,
+        title=title,
+        findings=tuple(learned.notes),
+        image_shape=image_shape,
         random_state=learned.random_state,
     )
+    write_report(path, study, progress=progress)
+    return study
+
+
+def write_report(path: Path, study: Study, *, progress: Progress | None = None) -> None:
+    """Write a report; an existing file is replaced once the report is complete."""
+    if len(study.table) < _MIN_ROWS:
+        raise ValueError(f"A report needs at least {_MIN_ROWS} rows; got {len(study.table)}.")
     with convergence_notes():
-        write_report(path, study, progress=progress)
-    return study
+        write_page(path, render(study, progress))
 
 
-def report_on_metric(
-    metric: Metric,
-    metric_file: Path,
-    table: Table,
-    path: Path,
-    *,
-    cv: int = 5,
-    n_neighbors: int | Literal["auto"] = "auto",
-    random_state: int = 0,
-    classifiers: bool = True,
-    budget: float | None = None,
-    checkpoint: Path | None = None,
-    page: Mapping[str, Any],
-    progress: Progress = no_progress,
-) -> Study:
-    """Write a report on the metric of a file, beside a comparison of the usual methods.
-
-    Parameters
-    ----------
-    metric_file: Its file.
-    table: Rows to evaluate it on.
-    path: Report to write.
-    cv, n_neighbors, random_state, classifiers, budget, checkpoint: As for `compare`.
-    page: The title, image_shape and command of the report.
-    progress: Called with what is done, the total, and what is next.
-    """
-    with FitCheckpoint(checkpoint, fits=False) as kept:
-        with collecting_notes() as notes:
-            note_learned_rows(metric_file, table.X)
-            comparison = compare_table(
-                table,
-                cv=cv,
-                n_neighbors=n_neighbors,
-                random_state=random_state,
-                classifiers=classifiers,
-                budget=budget,
-                checkpoint=kept.comparison,
-                progress=progress,
-            )
-        study = describe_table(
-            table,
-            comparison=comparison,
-            metric=metric,
-            method="metric",
-            metric_file=str(metric_file),
-            reason=f"This report is about the metric in {metric_file}, as asked with --metric.",
-            findings=(*table.notes, *notes),
-            random_state=random_state,
-            **page,
-        )
-        with convergence_notes():
-            write_report(path, study, progress=progress)
-    return study
+def render(study: Study, progress: Progress | None = None) -> str:
+    """Return the page as HTML."""
+    n_components, name = study.metric.n_components, study.title or study.table.name
+    coordinates = "coordinate" if n_components == 1 else "coordinates"
+    mapped = f"{study.metric.n_features} features mapped to {n_components} {coordinates}"
+    notes: list[Note] = ordered([*study.findings])
+    return render_page(
+        name,
+        title=study.title or f"{name}: a learned distance",
+        subject=f"{study.method}, {mapped}",
+        headlines=[headline(study, goal) for goal in study.goals],
+        reason=study.sentence,
+        notes=notes,
+        sections=sections(study, progress),
+    )
 
 
-def describe_table(table: Table, **subject: Any) -> Study:
-    """Return a study of a table; `subject` has the other parameters of `Study`."""
-    path, is_table = Path(table.source), kind_of(Path(table.source)) in TABLES
-    return Study(
-        table.name,
-        table.X,
-        supervision_of(table),
-        numbers=table.kind == "numbers",
-        groups=table.groups,
-        n_copies=table.n_copies,
-        feature_names=table.feature_names,
-        ids=table.ids,
-        texts=table.texts,
-        pictures=table.pictures,
-        row_numbers=table.places,
-        source=shown_name(table.source) if kind_of(path) in FORMATS else "",
-        rows_code=reading_code(table.source) if table.source else "",
-        column_examples=read_examples(table.frame or path, table.columns),
-        label=(table.label or "") if is_table else "",
-        id_column=(table.id_column or "") if is_table else "",
-        **subject,
+def headline(study: Study, goal: GoalComparison) -> Headline:
+    """Return a goal in two numbers and a badge."""
+    baseline, metric = goal.results
+    category, gain, measure = goal.category(metric), goal.gains[metric.name], goal.measure
+    text = measure.write_gain(gain.gain, gain.low, gain.high)
+    sentence = reported_sentence(category, study.method, baseline.name, None)
+    found = study.held_out
+    what = "rows" if study.judgements is None else study.supervision
+    basis = f"Measured on {found.n} held-out {what}"
+    file = Path(study.metric_file or "")
+    if study.learner is None and file.is_file() and (share := share_learned_from(file, study.X)):
+        basis += f"; the metric was learned from {100 * share:.0f}% of all rows"
+    return Headline(
+        measure.description,
+        measure.title,
+        described(baseline.name),
+        study.method,
+        goal.write(baseline),
+        goal.write(metric),
+        category.text(goal.cases),
+        LOOKS[category],
+        sentence,
+        expectation_text(text, gain.probability),
+        f"{basis}.",
     )
 
 
@@ -230,60 +230,3 @@ def parse_image_shape(text: str | None, n_features: int) -> tuple[int, ...] | No
         given = option("image-shape", text)
         raise ValueError(f"{given}: write HEIGHTxWIDTH with {n_features} pixels.")
     return shape
-
-
-def reading_code(source: str) -> str | None:
-    """Return code that reads X from a file; None if a few lines cannot.
-
-    Columns of tables are selected by `names`, which the code around it must have.
-    """
-    path, shown = Path(source), shown_name(source)
-    kind = kind_of(path)
-    if shown == STREAM:
-        return None
-    if kind == ".npy":
-        return f"import numpy as np\nX = np.load({shown!r})\n"
-    if kind == ".npz":
-        names = array_names(path)
-        array = "X" if "X" in names else names[0]
-        return f"import numpy as np\nX = np.load({shown!r})[{array!r}]\n"
-    if kind == ".parquet":
-        return f"import pandas as pd\nX = pd.read_parquet({shown!r})[names].to_numpy()\n"
-    if kind == ".csv":
-        with path.open("rb") as file:
-            has_commas = b"," in file.readline()
-        if has_commas:
-            return f"import pandas as pd\nX = pd.read_csv({shown!r})[names].to_numpy()\n"
-    return None
-
-
-def write_report(
-    path: str | os.PathLike[str], study: Study, *, progress: Progress | None = None
-) -> None:
-    """Write a report as one HTML file that needs no network.
-
-    Parameters
-    ----------
-    path: An existing file is replaced only once the report is complete.
-    progress: Called before each section with the number of finished sections, their total,
-        and the name of the next one.
-    """
-    if len(study.X) < _MIN_ROWS:
-        raise ValueError(f"A report needs at least {_MIN_ROWS} rows; got {len(study.X)}.")
-    write_page(path, render(study, progress))
-
-
-def render(study: Study, progress: Progress | None = None) -> str:
-    """Return the page as HTML; see `write_report`."""
-    n_components = study.metric.n_components
-    coordinates = "coordinate" if n_components == 1 else "coordinates"
-    mapped = f"{study.metric.n_features} features mapped to {n_components} {coordinates}"
-    return render_page(
-        study.title or study.name,
-        title=study.title or f"{study.name}: a learned distance",
-        subject=f"{study.method}, {mapped}",
-        headlines=headlines(study),
-        reason=reason(study),
-        notes=study.notes_on_top,
-        sections=sections(study, progress),
-    )

@@ -30,8 +30,10 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
+from nearfar.measures.neighbor_votes import majority
 from nearfar.measures.registry import HeldOutJudgements, measures_for
 from nearfar.metrics.metric import Metric
+from nearfar.neighbors import kneighbors
 from nearfar.page.blocks import Figure, Figures, Section, Text, shortened
 from nearfar.page.figures import svgs
 from nearfar.plots.canvas import (
@@ -45,7 +47,7 @@ from nearfar.plots.canvas import (
 )
 from nearfar.plots.scatters import place_labels
 from nearfar.supervision import Pairs, Triplets, kind_of
-from nearfar.tables.report_study import Study, predictions
+from nearfar.tables.report_study import Study
 from nearfar.typing import Array, Floats, Ints, Matrix
 
 if TYPE_CHECKING:
@@ -157,12 +159,12 @@ class _DrawnRows:
         """Places of the rows to name: all judged objects, or some rows, those with errors first."""
         study, rows = self.study, self.rows.tolist()
         if study.labels is None:
-            return {study.row_name(row): i for i, row in enumerate(rows[:_MAX_OBJECT_NAMES])}
-        if study.ids is None:
+            return {study.table.row_name(row): i for i, row in enumerate(rows[:_MAX_OBJECT_NAMES])}
+        if study.table.ids is None:
             return {}
         one, other = (self.predicted(name)[1] for name in study.metrics)
         order = np.lexsort((~(one | other), one == other))
-        return {study.row_name(rows[i]): int(i) for i in order[:_MAX_NAMES]}
+        return {study.table.row_name(rows[i]): int(i) for i in order[:_MAX_NAMES]}
 
     def views(self, name: str, metric: Metric) -> Iterator[_View]:
         """Yield the rows on a plane; for a gated metric, one view for each part that they use."""
@@ -203,7 +205,7 @@ class _DrawnRows:
             text += "Names are there where there is room."
             best = f"the {study.supervision} to learn from hold best"
         else:
-            which = "rows" if study.relearn is None else "held-out rows"
+            which = "held-out rows"
             text = f"{len(self.rows)}{some} {which}."
             n_classes = len(np.unique(study.labels))
             if n_classes != len(self.classes):
@@ -211,12 +213,9 @@ class _DrawnRows:
                     f" They are of {len(self.classes)} of the {n_classes} classes: those with most "
                     "errors before and after."
                 )
-            text += (
-                f" Hollow marks are rows that their {study.n_neighbors} nearest training rows "
-                "classify wrongly."
-            )
+            text += " Hollow marks are rows that their nearest training rows classify wrongly."
             best = "the classes of training rows separate best"
-        n_parts = len(study.evaluated_metric.parts)
+        n_parts = len(study.metrics[study.method].parts)
         if n_parts > 1:
             text += f" These rows use {n_views - 1} of the metric's {n_parts} local metrics."
         how = (
@@ -228,7 +227,7 @@ class _DrawnRows:
 
 def _learned_from(study: Study) -> str:
     """Say what the metric of the maps was learned from."""
-    if study.relearn is None:
+    if study.learner is None:
         return (
             "The metric was not learned again for this report. If it was learned from these rows, "
             "the map is too optimistic."
@@ -240,14 +239,10 @@ def _learned_from(study: Study) -> str:
             "held out. The objects themselves are not held out."
         )
     n_train, n_test = map(len, study.split)
-    note = ""
-    if study.comparison is not None:
-        note = " The choice of the method may have used all rows."
-    if study.n_copies:
-        note = f" A row and its copies are on one side.{note}"
-    elif study.groups is not None:
-        note = f" No group is among both.{note}"
-    return f"{n_test} rows are held out; {n_train} other rows were learned from.{note}"
+    together = " A row and its copies are on one side." if study.table.n_copies else ""
+    if study.table.groups is not None and not together:
+        together = " No group is among both."
+    return f"{n_test} rows are held out; {n_train} other rows were learned from.{together}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,7 +426,8 @@ def plane_of_labels(P: Floats, labels: Array, seed: int = 0) -> Plane:
     def score(flat: Matrix) -> float:
         k = min(_NEIGHBORS, len(first))
         metric = Metric.identity(2)
-        classes = predictions(metric, (flat[first], codes[first]), flat[second], k)
+        nearest = kneighbors(metric, flat[first], flat[second], n_neighbors=k)[1]
+        classes = majority(codes[first][nearest])
         return float((classes == codes[second]).mean())
 
     def scatters(Z: Matrix, half: bool) -> Scatters:

@@ -13,19 +13,20 @@ The appendix: what it takes to do the same again, the tests, and curves.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from nearfar import plots
-from nearfar.comparison import Comparison, GoalComparison, MethodResult
-from nearfar.evidence.verdict import probability_text
-from nearfar.learners.base import MetricLearner
-from nearfar.measures.registry import measures_for
+from nearfar.comparison import MethodResult
+from nearfar.frames.formats import STREAM, array_names, kind_of, shown_name
+from nearfar.measures.registry import ERROR, measures_for
 from nearfar.metrics.explanations import (
     column_shares,
     comparable_shares,
@@ -44,7 +45,6 @@ from nearfar.page.blocks import (
     Figure,
     Figures,
     Items,
-    Markup,
     Matrix,
     MatrixCell,
     Neighbor,
@@ -61,7 +61,7 @@ from nearfar.runtime.messages import suggested_ending
 from nearfar.supervision import Pairs, RandomPairs, Triplets
 from nearfar.tables.report_map import map_section
 from nearfar.tables.report_study import Judgements, Study
-from nearfar.typing import Array, Ints, Vector
+from nearfar.typing import Array, Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,11 +83,10 @@ _LARGE_SPREAD_RATIO = 100
 def sections(study: Study, progress: Progress | None = None) -> Iterator[Section]:
     """Yield the sections that apply to a study, in the order of the page."""
     builders: dict[str, Callable[[Study], Section]] = {}
-    if study.comparison is not None:
-        builders["comparison"] = comparison_section
+    builders["comparison"] = comparison_section
     if study.labels is not None:
         builders["classes"] = classes_section
-    if not study.numbers:
+    if study.supervision != "numbers":
         builders["map"] = map_section
     builders["neighbours"] = neighbors_section
     if has_importances(study.metric):
@@ -101,42 +100,43 @@ def sections(study: Study, progress: Progress | None = None) -> Iterator[Section
 
 def data_section(study: Study) -> Section:
     """Return sizes, what is odd about rows and features, what columns became, and the classes."""
-    n_rows, n_features = study.X.shape
+    table = study.table
+    n_rows, n_features = table.X.shape
     text = [f"{n_rows} rows, {n_features} features."]
     if study.labels is not None:
         text = [f"{n_rows} rows, {n_features} features, {len(np.unique(study.labels))} classes."]
-    elif study.targets is not None:
-        y = study.targets
+    elif table.y is not None:
+        y = table.y
         text.append(f"Numbers from {y.min():g} to {y.max():g}, {y.mean():g} on average.")
     elif study.judgements is not None:
         text.append(describe(study.judgements))
-    if study.n_copies:
+    if table.n_copies:
         text.append(
-            f"Rows that are copies of other rows, or nearly: {study.n_copies}. A row and its "
+            f"Rows that are copies of other rows, or nearly: {table.n_copies}. A row and its "
             "copies are never both learned from and tested on, and count as one row in tests and "
             "intervals."
         )
-    elif study.groups is not None:
+    elif table.groups is not None:
         text.append(
-            f"The rows are in {len(np.unique(study.groups))} groups. No group is both learned from "
+            f"The rows are in {len(np.unique(table.groups))} groups. No group is both learned from "
             "and tested on, and tests and intervals count groups instead of rows."
         )
-    is_constant = np.ptp(study.X, axis=0) == 0
+    is_constant = np.ptp(table.X, axis=0) == 0
     constant = [name for name, flat in zip(study.features, is_constant, strict=True) if flat]
     if constant:
         names = ", ".join(constant[:_MAX_NAMES])
         more = len(constant) - _MAX_NAMES
         names = f"{names} and {more} more" if more > 0 else names
         text.append(f"Features with the same value in all rows: {names}.")
-    spread = study.X.std(axis=0)[~is_constant]
+    spread = table.X.std(axis=0)[~is_constant]
     if len(spread) and spread.max() > _LARGE_SPREAD_RATIO * spread.min():
         text.append(
             f"The standard deviations of the features differ by a factor of up to "
             f"{spread.max() / spread.min():,.0f}. Without standardisation, the features with the "
             "largest ones dominate the distances."
         )
-    n_duplicates = n_rows - len(np.unique(study.X, axis=0))
-    if n_duplicates and not study.n_copies:
+    n_duplicates = n_rows - len(np.unique(table.X, axis=0))
+    if n_duplicates and not table.n_copies:
         text.append(f"Rows that are copies of other rows: {n_duplicates}.")
     blocks: list[Block] = [Text(text)]
     if study.column_examples:
@@ -178,7 +178,9 @@ def features_section(study: Study) -> Section:
     columns = study.columns
     what = "feature" if columns is None else "column"
     label = f"Share of each {what} in the mean squared distance"
-    draw = partial(plots.importances, named, study.X, n_features=_MAX_FEATURES, columns=columns)
+    draw = partial(
+        plots.importances, named, study.table.X, n_features=_MAX_FEATURES, columns=columns
+    )
     (figure,) = svgs(draw, label, "features")
     text = (
         f"The share of each {what} in the mean squared distance between two rows. A negative "
@@ -189,7 +191,7 @@ def features_section(study: Study) -> Section:
             " A column with several features, such as a category, has the sum of their shares; in "
             "the leading directions it has their joint size, without a sign."
         )
-    shares = feature_importances(named, study.X)
+    shares = feature_importances(named, study.table.X)
     shares = shares if columns is None else column_shares(shares, columns)[1]
     if comparable_shares(shares)[1]:
         size = float(np.abs(shares).sum())
@@ -199,85 +201,44 @@ def features_section(study: Study) -> Section:
         )
     blocks: list[Block] = [Text([text]), Figures([Figure(figure, f"{label}.")])]
     if named.is_linear:
-        directions = [str(each) for each in leading_directions(named, study.X, columns=columns)]
+        directions = [
+            str(each) for each in leading_directions(named, study.table.X, columns=columns)
+        ]
         blocks.append(Items("Leading directions", directions))
     return Section(f"Which {what}s matter", "features", blocks)
 
 
-# Of a goal, besides those that a reader looks for; all methods are in the table.
-_MAX_BARS = 12
-
-
 def comparison_section(study: Study) -> Section:
-    """Return the verdict in words, bars for each goal, and the table."""
-    comparison = study.comparison
-    assert comparison is not None
-    blocks: list[Block] = [Text(comparison.recommendations)]
-    bars = [_bars(study, comparison, goal) for goal in study.compared_goals]
-    blocks += [block for block in bars if block.groups]
-    explanations = [measure.explanation for measure in measures_for(study.supervision)]
-    how = {
-        "labels": "Every method is fitted to some rows and evaluated on others.",
-        "numbers": "Every method is fitted to some rows, and predicts the numbers of others.",
-        "triplets": "Every method learns from the triplets of some anchors and is tested on those "
-        "of others.",
-        "pairs": "Every method learns from some pairs and is tested on others that, as far as "
-        "possible, share no rows or no class with them.",
-    }[study.supervision]
-    if study.judgements is not None and study.judgements.n_raters > 1:
-        how = (
-            f"Every method learns from the {study.supervision} of some people and is tested on "
-            "those of others."
-        )
-    sentences = [how, *filter(None, explanations)]
-    explained = Text([" ".join(sentences)], summary="The measures")
-    table = Markup(comparison.to_html(verdict=False), summary="All methods as a table")
-    return Section("Does learning help?", "comparison", [*blocks, table, explained])
+    """Return bars of what was tested on the held-out rows, and the same as a table."""
+    found = study.held_out
+    measure, unit = found.measure, "rows" if study.judgements is None else study.supervision
+    figures = [(r, f) for r in found.results if (f := found.figure(r)) is not None]
+    longest = max([ends[2] for _, ends in figures if math.isfinite(ends[2])], default=1.0)
+    scale = 100 / (longest if longest > 0 else 1.0)
 
+    def bar(result: MethodResult, value: float, *ends: float) -> Bar:
+        low, high = (scale * min(max(end, 0.0), longest) for end in ends)
+        is_metric = result is found.results[0]
+        role = {study.method: "this report", study.baseline: "baseline"}.get(result.name, "")
+        look = "best" if is_metric and found.verdict.helps else ""
+        length = scale * min(max(value, 0.0), longest)
+        return Bar(result.name, measure.write(value), length, low, high, look, role)
 
-def _bars(study: Study, comparison: Comparison, goal: GoalComparison) -> Bars:
-    measure, verdict = goal.measure, goal.verdict
-    always = {study.method, goal.reference.name, verdict.method}
-    ranked = sorted(comparison.results, key=goal.loss)
-    drawn = [r for i, r in enumerate(ranked) if i < _MAX_BARS or r.name in always]
-    longest = max((_ends(goal, result)[2] for result in drawn), default=1.0)
-    scale = 100 / (longest or 1.0)
-    roles = {
-        "recommended": verdict.recommended,
-        "baseline": goal.reference.name,
-        "this report": study.method,
-    }
-
-    def bar(result: MethodResult) -> Bar:
-        value, low, high = _ends(goal, result)
-        return Bar(
-            result.name,
-            measure.write(value),
-            scale * min(value, longest),
-            scale * low,
-            scale * min(high, longest),
-            "best" if result.name == verdict.recommended else "",
-            ", ".join(role for role, name in roles.items() if name == result.name),
-        )
-
-    left_out = len(comparison.results) - len(drawn)
-    more = f" {left_out} more methods are in the table." if left_out else ""
     better = "Shorter" if measure.better == "lower" else "Longer"
-    caption = (
-        f"{better} is better. The lines are 90 % intervals. All methods are tested on the same "
-        f"data, so their differences are surer than the lines suggest.{more}"
-    )
-    return Bars(
+    bars = Bars(
         f"{measure.title}: {measure.description}",
-        [BarGroup("", [bar(result) for result in drawn])],
-        caption,
+        [BarGroup("", [bar(result, *ends) for result, ends in figures])],
+        f"{better} is better. The lines are 90 % intervals. All are tested on the same {unit}, so "
+        "that their differences are surer than the lines suggest.",
     )
-
-
-def _ends(goal: GoalComparison, result: MethodResult) -> tuple[float, float, float]:
-    """Return the value of a result, and the ends of its interval."""
-    low, high = sorted(goal.measure.value(end) for end in goal.interval(result))
-    return goal.measure.value(goal.loss(result)), low, high
+    sentences = [
+        f"{found.n} {unit} were held out, and what is compared was learned from others.",
+        *filter(None, (each.explanation for each in measures_for(study.supervision))),
+    ]
+    header, lines = found.lines
+    table = Table(["tested", *header[1:]], lines, summary="The same as a table")
+    explained = Text([" ".join(sentences)], summary="The measures")
+    return Section("Does learning help?", "comparison", [bars, table, explained])
 
 
 # A larger matrix does not fit a narrow page.
@@ -292,7 +253,8 @@ def classes_section(study: Study) -> Section:
     """Return the errors by class, and the confusions of held-out rows."""
     labels = study.labels
     assert labels is not None
-    before, after, basis = _losses(study)
+    after, before = (each.losses[ERROR.name] for each in study.held_out.results[:2])
+    basis = f"Errors on {study.held_out.n} held-out rows."
     tested = ~(np.isnan(before) | np.isnan(after))
     names, codes = np.unique(labels[tested], return_inverse=True)
     counts = np.bincount(codes)
@@ -313,27 +275,10 @@ def classes_section(study: Study) -> Section:
     return Section("Which classes are confused", "classes", [table, *_confusions(study, labels)])
 
 
-def _losses(study: Study) -> tuple[Vector, Vector, str]:
-    """Errors of all rows before and after, nan for rows not tested, and where they come from."""
-    comparison = study.comparison
-    before, after = np.full((2, len(study.X)), np.nan)
-    if comparison is not None and study.method in comparison:
-        basis = f"Cross-validated errors on {comparison.n_folds} folds."
-        return comparison[study.baseline].wrong, comparison[study.method].wrong, basis
-    test = study.split[1]
-    by_name = {result.name: result.wrong for result in study.held_out.results}
-    before[test], after[test] = by_name[study.baseline], by_name[study.method]
-    return before, after, f"Errors on {len(test)} rows."
-
-
 def _confusions(study: Study, labels: Array) -> list[Block]:
     """Return confusion matrices, or the largest confusions of many classes."""
-    train, test = study.split
-    rows_of = f"one more split: {len(train)} rows to learn from and {len(test)} to test"
-    if study.relearn is None:
-        rows_of = f"{len(test)} rows"
-    elif study.comparison is None or study.method not in study.comparison:
-        rows_of = f"{len(test)} held-out rows"
+    test = study.split[1]
+    rows_of = f"{len(test)} held-out rows"
     names = np.unique(labels)
     counts = {
         name: confusion_matrix(labels[test], predicted, labels=names)
@@ -398,7 +343,7 @@ def neighbors_section(study: Study) -> Section:
     """Return the queries whose neighbours change most."""
     train = study.split[0]
     n_neighbors = min(_NEIGHBORS, len(train) - 1)
-    which = "Rows" if study.relearn is None or study.targets is None else "Held-out rows"
+    which = "Rows" if study.judgements is not None else "Held-out rows"
     marks = "" if study.labels is None else " A cross marks neighbours of another class."
     text = f"{which} whose neighbours change most, for better or worse.{marks}"
     low, high = float(study.X.min()), float(study.X.max())
@@ -406,8 +351,8 @@ def neighbors_section(study: Study) -> Section:
     @cache
     def picture(row: int) -> str:
         """Return the data address of an image; empty if there is none."""
-        if study.pictures is not None:
-            return thumbnail(study.pictures[row])
+        if study.table.pictures is not None:
+            return thumbnail(study.table.pictures[row])
         if study.image_shape is not None:
             return pixels((study.X[row] - low) / ((high - low) or 1.0), study.image_shape)
         return ""
@@ -442,14 +387,15 @@ def usage_section(study: Study) -> Section:
         f"metric.distances({rows}, {'Y' if rows == 'X' else 'other'})\n"
     )
     name, source = shlex.quote(file), shlex.quote(study.source or "table.csv")
-    ids = f" --id {shlex.quote(study.id_column)}" if study.id_column else ""
+    table = study.table
+    ids = f" --id {shlex.quote(table.id_column)}" if table.id_column and study.is_table else ""
     shell = (
         f"nearfar show {name}\n"
         f"nearfar transform {name} {source} mapped{suggested_ending()}{ids}\n"
         f"nearfar neighbors {name} {source}{ids}\n"
     )
-    if study.label:
-        shell += f"nearfar predict {name} {source} NEW.csv --label {shlex.quote(study.label)}\n"
+    if table.label and study.is_table:
+        shell += f"nearfar predict {name} {source} NEW.csv --label {shlex.quote(table.label)}\n"
     blocks: list[Block] = [Code("Python", python), Code("Shell", shell)]
     if (code := without_nearfar(study)) is not None:
         blocks.append(Code("Without nearfar", code))
@@ -463,10 +409,12 @@ def without_nearfar(study: Study) -> str | None:
     reading.
     """
     metric = study.metric
-    if not metric.is_linear or metric.columns is not None or study.rows_code is None:
+    if not metric.is_linear or metric.columns is not None:
         return None
-    file = study.metric_file or "metric.safetensors"
-    reading = study.rows_code.splitlines()
+    code = reading_code(study.table.source) if study.table.source else ""
+    if code is None:
+        return None
+    file, reading = study.metric_file or "metric.safetensors", code.splitlines()
     imports = {line for line in reading if line.startswith("import ")}
     body = [f"with safe_open({file!r}, 'numpy') as file:", "    L = file.get_tensor('L')"]
     if any("[names]" in line for line in reading):
@@ -481,59 +429,53 @@ def without_nearfar(study: Study) -> str | None:
     return "\n".join([*sorted(imports), "from safetensors import safe_open", "", *body, ""])
 
 
+def reading_code(source: str) -> str | None:
+    """Return code that reads X from a file; None if a few lines cannot.
+
+    Columns of tables are selected by `names`, which the code around it must have.
+    """
+    path, shown = Path(source), shown_name(source)
+    kind = kind_of(path)
+    if shown == STREAM:
+        return None
+    if kind == ".npy":
+        return f"import numpy as np\nX = np.load({shown!r})\n"
+    if kind == ".npz":
+        names = array_names(path)
+        array = "X" if "X" in names else names[0]
+        return f"import numpy as np\nX = np.load({shown!r})[{array!r}]\n"
+    if kind == ".parquet":
+        return f"import pandas as pd\nX = pd.read_parquet({shown!r})[names].to_numpy()\n"
+    if kind == ".csv":
+        with path.open("rb") as file:
+            has_commas = b"," in file.readline()
+        if has_commas:
+            return f"import pandas as pd\nX = pd.read_csv({shown!r})[names].to_numpy()\n"
+    return None
+
+
 # The default of `plots.neighbor_curve`.
 _MAX_CURVE_NEIGHBORS = 30
 
 
 def appendix_section(study: Study) -> Section:
-    """Return what it takes to do the same again, gains and curves."""
-    comparison, learner = study.comparison, study.learner
-    blocks: list[Block] = []
-    if study.command:
-        blocks.append(Code("Command", study.command))
-    facts = [("Random seed", str(study.random_state))]
-    if comparison is not None:
-        facts.append(("Comparison", f"{comparison.n_folds} folds, {comparison.n_rows} rows"))
-    facts.append(("Baseline in this report", study.baseline))
-    facts += study.notes
-    facts.append(("Versions", versions()))
+    """Return what it takes to do the same again, and curves."""
+    learner, found = study.learner, study.held_out
+    splits = "one split" if found.n_splits == 1 else f"{found.n_splits} splits"
+    facts = [("Random seed", str(study.random_state)), ("Held out", f"{found.n} in {splits}")]
+    facts += [("Baseline in this report", study.baseline), ("Versions", versions())]
+    blocks: list[Block] = [Code("Command", study.command)] if study.command else []
     blocks.append(Facts(facts))
     if learner is not None:
         parameters = [f"    {name}={value!r}," for name, value in learner.get_params().items()]
         call = "\n".join([f"{type(learner).__name__}(", *parameters, ")"])
         blocks.append(Code("Parameters", call))
-    if comparison is not None:
-        blocks.append(gains_table(study, comparison))
     figures = [
         Figure(svg, caption)
         for number, (draw, caption) in enumerate(curves(study))
         for svg in svgs(draw, caption, f"curve{number}")
     ]
     return Section("Appendix", "appendix", [*blocks, Figures(figures)])
-
-
-def gains_table(study: Study, comparison: Comparison) -> Table:
-    """Return the gains of all methods, for each goal."""
-    goals = study.compared_goals
-    header = ["method"]
-    for goal in goals:
-        header += [f"gain, {goal.measure.column}", "sure"]
-    rows = []
-    for result in comparison.results:
-        row = [result.name]
-        for goal in goals:
-            if (gain := goal.gains.get(result.name)) is None:
-                row += ["", ""]
-                continue
-            row.append(goal.measure.write_gain(gain.gain, gain.low, gain.high))
-            row.append(probability_text(gain.probability))
-        if any(row[1:]):
-            rows.append(row)
-    caption = (
-        "Expected gain over the baseline with its 90 % interval, and the probability that it "
-        "makes a practical difference."
-    )
-    return Table(header, rows, caption, summary="Expected gains")
 
 
 def curves(study: Study) -> Iterator[tuple[Callable[[], Axes | AxesGrid], str]]:
@@ -543,7 +485,7 @@ def curves(study: Study) -> Iterator[tuple[Callable[[], Axes | AxesGrid], str]]:
     # The first metric has the main colour: that of the report.
     metrics = dict(reversed(study.metrics.items()))
     if y is not None:
-        rows = "Held-out rows" if study.relearn is not None else "Some rows"
+        rows = "Held-out rows"
         max_k = min(_MAX_CURVE_NEIGHBORS, len(train) - 1)
         yield (
             lambda: plots.neighbor_curve(
@@ -583,19 +525,3 @@ def curves(study: Study) -> Iterator[tuple[Callable[[], Axes | AxesGrid], str]]:
     if learner is not None and len(learner.history_) > 1:
         history = learner.history_
         yield lambda: plots.iterations(history, axes=one_axes), "The fit, iteration by iteration."
-    relearned = study.relearned
-    if y is None or not isinstance(relearned, MetricLearner) or len(relearned.history_) < 2:
-        return
-    if hasattr(relearned, "staged_metrics"):
-        yield (
-            lambda: plots.accuracy_by_rank(
-                relearned,
-                X[train],
-                y[train],
-                X[test],
-                y[test],
-                n_neighbors=study.n_neighbors,
-                baseline={study.baseline: study.metrics[study.baseline]},
-            ),
-            "Held-out rows: accuracy as the metric grows.",
-        )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from nearfar import BoostMetric, ForestMetric, Metric, Pairs, compare
-from nearfar.comparison import Comparison, GoalComparison, MethodResult, default_methods
+from nearfar import ForestMetric, Metric, Pairs
+from nearfar.comparison import GoalComparison, MethodResult, default_methods
 from nearfar.evidence.intervals import mean_interval
 from nearfar.measures.registry import PAIR_AUC, HeldOutJudgements
 from nearfar.page.blocks import Bars, Figures, Matrix, Table, Text
@@ -22,33 +24,16 @@ EUCLIDEAN = default_methods([])[0]
 class TestBars:
     def test_values_and_intervals(self):
         study = wine_study()
-        errors, rankings = (b for b in comparison_section(study).blocks if isinstance(b, Bars))
-        (group,) = errors.groups
-        shown = {bar.name: bar for bar in group.bars}
-        assert set(shown) == set(study.comparison)
-        values = [study.comparison[bar.name].error for bar in group.bars]
-        assert values == sorted(values)
-        for bar in group.bars:
-            assert bar.text == f"{100 * study.comparison[bar.name].error:.1f} %"
+        (bars,) = (b for b in comparison_section(study).blocks if isinstance(b, Bars))
+        shown = {bar.name: bar for bar in bars.groups[0].bars}
+        assert list(shown) == [result.name for result in study.held_out.results]
+        for result in study.held_out.results:
+            bar = shown[result.name]
+            assert bar.text == f"{100 * result.error:.1f} %"
             assert 0 <= bar.low <= bar.length <= bar.high <= 100 + 1e-9
-        assert max(bar.high for bar in group.bars) == pytest.approx(100)
+        assert max(bar.high for bar in shown.values()) == pytest.approx(100)
         assert shown["BoostMetric"].note == "this report"
-        assert "baseline" in shown[study.baseline].note
-        (group,) = rankings.groups
-        assert [bar.name for bar in group.bars if bar.look == "best"] == [
-            study.comparison.ranking.verdict.method
-        ]
-        assert group.bars[0].text == f"{max(r.map_at_r for r in study.comparison.results):.3f}"
-
-    def test_of_nothing_but_the_baseline(self):
-        methods = [method for method in default_methods([]) if method.kind == "baseline"]
-        names = ["error", "triplet_accuracy", "map_at_r"]
-        by_row, by_fold = (dict.fromkeys(names, np.zeros(n)) for n in (178, 1))
-        only = MethodResult(methods[0], by_row, by_fold, seconds=np.zeros(1))
-        comparison = Comparison([only], n_neighbors=3, n_folds=1, n_rows=178)
-        study = wine_study(comparison=comparison, relearn=None)
-        bars = [block for block in comparison_section(study).blocks if isinstance(block, Bars)]
-        assert [[bar.name for bar in part.groups[0].bars] for part in bars] == [[only.name]] * 2
+        assert shown[study.baseline].note == "baseline"
 
 
 class TestClasses:
@@ -57,7 +42,7 @@ class TestClasses:
         table = classes_section(study).blocks[0]
         assert isinstance(table, Table)
         assert table.header == ["class", "rows", study.baseline, "BoostMetric", "change"]
-        wrong = study.comparison["BoostMetric"].wrong
+        wrong = study.held_out.results[0].losses["error"]
         for name, count, _, after, _ in table.rows:
             rows = str(name) == Y.astype(str)
             assert int(count) == rows.sum()
@@ -68,7 +53,7 @@ class TestClasses:
         matrices = [b for b in classes_section(study).blocks if isinstance(b, Matrix)]
         assert [bool(matrix.summary) for matrix in matrices] == [False, True]
         _, test = study.split
-        predicted = study.predicted(study.metrics["BoostMetric"])
+        predicted = study.predicted_classes["BoostMetric"]
         expected = confusion_matrix(Y[test], predicted)
         shown = [[int(cell.text or 0) for cell in row] for row in matrices[0].rows]
         assert shown == expected.tolist()
@@ -95,13 +80,11 @@ class TestIntervals:
         assert (low, high) == pytest.approx(mean_interval(0.4, variance, 10, grouped=True))
 
     def test_judgements_that_share_rows_are_less_sure(self):
-        study = judgements_study("triplets")
-        comparison = compare(study.X, study.y, [BoostMetric(max_iter=3)], cv=2)
-        (goal,) = comparison.goals.values()
-        result = comparison["BoostMetric"]
+        (goal,) = judgements_study("triplets").goals
+        result = goal.results[-1]
         low, high = goal.interval(result)
-        variance, n = np.nanvar(result.wrong) / len(study.y), len(study.y)
-        independent = mean_interval(result.error, variance, n)
+        n = len(result.wrong)
+        independent = mean_interval(result.error, np.nanvar(result.wrong) / n, n)
         assert low < independent[0] < result.error < independent[1] < high
 
 
@@ -122,7 +105,6 @@ class TestLosses:
 
 def test_trees_have_shares_of_features():
     forest = ForestMetric(n_trees=10).fit(X, Y)
-    study = wine_study(metric=forest.metric_, relearn=None, learner=forest, method="forest")
-    section = features_section(study)
+    section = features_section(replace(wine_study(), metric=forest.metric_))
     assert section.title == "Which features matter"
     assert [type(block) for block in section.blocks] == [Text, Figures]

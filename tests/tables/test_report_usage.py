@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +16,15 @@ from sklearn.datasets import load_wine
 from cli.customers import customers
 from nearfar import Metric
 from nearfar.command import app
-from nearfar.tables.report import reading_code
-from nearfar.tables.report_sections import usage_section, without_nearfar
-from studies import wine_study
+from nearfar.tables.report_sections import reading_code, usage_section, without_nearfar
+from studies import wine_study, wines
 
 X, Y = load_wine(return_X_y=True)
 TITLE = "<h3>Without nearfar</h3>"
 
 
 def report(*arguments):
-    options = ["--method", "lda", "--folds", "2", "--no-classifiers", "--out", "page.html"]
+    options = ["--method", "lda", "--goal", "ranking", "--out", "page.html"]
     result = CliRunner().invoke(app, ["report", *arguments, *options])
     assert result.exit_code == 0, result.output
     return Path("page.html").read_text(encoding="utf-8")
@@ -76,7 +76,7 @@ def test_parquet_is_suggested_if_its_package_is_installed(monkeypatch, found, en
 def test_rows_of_unit_length():
     metric = Metric(np.eye(13)[:4], unit_rows=True)
     metric.save("unit.safetensors")
-    code = without_nearfar(wine_study(metric=metric, metric_file="unit.safetensors"))
+    code = without_nearfar(replace(wine_study(), metric=metric, metric_file="unit.safetensors"))
     scope = {"X": X}
     exec(code, scope)
     np.testing.assert_allclose(scope["mapped"], metric.transform(X))
@@ -94,7 +94,7 @@ def test_it_is_not_there_for_a_kernel_or_a_dataset_by_name(report_file):
     assert TITLE not in report_file("kernel").read_text()
     assert TITLE not in report_file("gated").read_text()
     assert reading_code("iris") is None
-    study = wine_study(rows_code=None)
+    study = replace(wine_study(), table=replace(wines(), source="wine"))
     assert without_nearfar(study) is None
     assert [block.title for block in usage_section(study).blocks] == ["Python", "Shell"]
 
@@ -108,5 +108,7 @@ def test_text_files_with_other_separators_are_not_read_by_it():
 
 
 def test_ids_are_named_in_commands():
-    shell = usage_section(wine_study(source="wine.csv", id_column="the name")).blocks[1].text
+    Path("wine.csv").write_text("a,b\n")
+    table = replace(wines(), source="wine.csv", id_column="the name")
+    shell = usage_section(replace(wine_study(), table=table)).blocks[1].text
     assert "nearfar neighbors wine.safetensors wine.csv --id 'the name'" in shell

@@ -14,9 +14,6 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from cli.customers import customers
 from nearfar import Metric
 from nearfar.command import app
-from nearfar.comparison import Comparison, MethodResult, default_methods
-from nearfar.tables.methods import find_method
-from nearfar.tables.report import choose_subject
 
 
 def write_judgements(kind):
@@ -45,7 +42,7 @@ class TestCommand:
 
     @pytest.mark.slow
     def test_auto(self, run, tmp_path):
-        result = run("iris", "--budget", "600s", "--folds", 2)
+        result = run("iris", "--budget", "600s", "--goal", "ranking")
         assert "written to iris.html" in result.stdout
         assert "Metric written to iris-metric.safetensors" in result.stdout
         assert (tmp_path / "iris.html").exists()
@@ -61,7 +58,7 @@ class TestCommand:
         table = pl.concat([table, table[-40:]])
         ids = pl.Series("customer_id", [f"C-{row:04d}" for row in range(len(table))])
         table.with_columns(ids).write_csv(tmp_path / "customers.csv")
-        options = ["--label", "segment", "--method", "lda", "--folds", 2, "--title", "Whom to call"]
+        options = ["--label", "segment", "--method", "lda", "--title", "Whom to call"]
         printed = run("customers.csv", *options, "--json")
         page = (tmp_path / "customers.html").read_text()
         header, rest = page.split("</header>")
@@ -83,44 +80,22 @@ class TestCommand:
         assert "joined (" not in directions
         assert "Which columns matter" in page
 
-    @pytest.mark.parametrize(
-        "budget",
-        [
-            pytest.param("0.2s", marks=pytest.mark.slow),
-            "0.5s",
-            pytest.param("1s", marks=pytest.mark.slow),
-        ],
-    )
-    @pytest.mark.usefixtures("plain_figures")
-    def test_little_time_for_the_best_method(self, run, budget):
-        result = CliRunner().invoke(
-            app, ["report", "digits", "--method", "best", "--budget", budget]
-        )
-        if result.exit_code == 0:
-            assert "Report on" in result.stdout
-        else:
-            assert "There was no time to try a method; increase --budget." in result.stderr
-        assert not isinstance(result.exception, KeyError)
-
     @pytest.mark.slow
     def test_why_and_by_which_command(self, run, tmp_path):
         X, y = load_iris(return_X_y=True)
         np.savez("my table.npz", X=X[::3], y=y[::3])
-        run("my table.npz", "--method", "dr", "--folds", 2, "--budget", "600s", "--out", "a.html")
+        run("my table.npz", "--method", "dr", "--budget", "600s", "--out", "a.html")
         text = (tmp_path / "a.html").read_text()
-        assert (
-            'This report is about DRMetric, as asked with <span class="option">--method</span>.'
-            in text
-        )
-        command = "nearfar report &#39;my table.npz&#39; --method dr --out a.html --budget 600s"
-        assert f"<code>{command} --folds 2</code>" in text
+        assert "DRMetric" in text
+        command = "nearfar report &#39;my table.npz&#39; --out a.html --method dr --budget 600s"
+        assert f"<code>{command}</code>" in text
 
     @pytest.mark.slow
     def test_of_an_existing_metric(self, run, tmp_path):
         Metric(np.diag([1.0, 2, 3, 4])).save("mine.safetensors")
         X, y = load_iris(return_X_y=True)
         np.savez("table.npz", X=X[::5], y=y[::5])
-        run("table.npz", "--metric", "mine.safetensors", "--budget", "600s", "--folds", 2)
+        run("table.npz", "--metric", "mine.safetensors", "--budget", "600s")
         text = (tmp_path / "table.html").read_text()
         assert "Metric.load(&#39;mine.safetensors&#39;)" in text
         assert (
@@ -128,13 +103,13 @@ class TestCommand:
             in text
         )
         assert not (tmp_path / "table-metric.safetensors").exists()
-        run("table.npz", "--metric", "mine.safetensors", "--budget", "0s", "--folds", 2)
+        run("table.npz", "--metric", "mine.safetensors", "--budget", "0s")
 
     @pytest.mark.usefixtures("plain_figures")
     def test_images(self, run, tmp_path):
         X, y = load_digits(return_X_y=True)
         np.savez("digits.npz", X=X[:100], y=y[:100])
-        options = ["--method", "dr", "--image-shape", "8x8", "--folds", 2]
+        options = ["--method", "dr", "--image-shape", "8x8"]
         run("digits.npz", *options, "--out", "images.html")
         assert "data:image/png;base64" in (tmp_path / "images.html").read_text()
 
@@ -150,7 +125,7 @@ class TestCommand:
             pl.Series("file", [f"pictures/{row}.png" for row in range(0, 150, 3)]),
         )
         table.write_csv("iris.csv")
-        options = ["--label", "y", "--method", "lda", "--folds", 2]
+        options = ["--label", "y", "--method", "lda", "--goal", "ranking"]
         run("iris.csv", *options, "--drop", "row", "--image", "file")
         assert (tmp_path / "iris.html").read_text().count("data:image/webp;base64") == 44
         assert Metric.load("iris-metric.safetensors").feature_names == tuple("abcd")
@@ -175,7 +150,7 @@ class TestCommand:
             pl.Series("y", y), pl.Series("story", [f"story {i}" for i in range(len(y))])
         )
         table.write_csv("wine.csv")
-        options = ["--label", "y", "--show", "story", "--method", "dr", "--folds", 2]
+        options = ["--label", "y", "--show", "story", "--method", "dr"]
         run("wine.csv", *options)
         assert "story 17" in (tmp_path / "wine.html").read_text()
 
@@ -194,13 +169,6 @@ class TestCommand:
         assert "classes" not in text
         assert Metric.load("iris-metric.safetensors").feature_names == tuple("abcd")
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("kind", ["triplets", "pairs"])
-    def test_the_best_for_judgements(self, run, kind):
-        write_judgements(kind)
-        best = run("iris.csv", f"--{kind}", "known.csv", "--method", "best", "--budget", "20s")
-        assert "Report on " in best.stdout
-
     @pytest.mark.parametrize(
         ("options", "message"),
         [
@@ -213,64 +181,4 @@ class TestCommand:
         ],
     )
     def test_errors(self, run, options, message):
-        assert message in run("iris", "--folds", 2, *options, code=2).stderr
-
-
-class TestSubject:
-    """Which method a report is about if none is named, after little time."""
-
-    def compared(self, *names, error):
-        methods = {method.name: method for method in default_methods(["NCA"])}
-        errors = {"Euclidean (standardised)": 0.5} | dict.fromkeys(names, error)
-        return Comparison(
-            [self.result(methods[name], value) for name, value in errors.items()],
-            n_neighbors=3,
-            n_folds=1,
-            n_rows=100,
-        )
-
-    def result(self, method, error, ranking_loss=None):
-        ranking_loss = error if ranking_loss is None else ranking_loss
-        wrong, unranked = (np.arange(100)[:, None] < 100 * np.array([error, ranking_loss])).T
-        return MethodResult(
-            method,
-            {"error": wrong.astype(float), "map_at_r": unranked.astype(float)},
-            {"error": np.array([error]), "map_at_r": np.array([ranking_loss])},
-        )
-
-    def chosen(self, comparison, method=None, goal="classification"):
-        return choose_subject(comparison, find_method(method), goal)
-
-    @pytest.mark.parametrize("method", ["best", None])
-    def test_what_is_recommended(self, method):
-        found = self.chosen(self.compared("LDA", error=0.1), method)
-        assert found.method.name == found.written.name == "LDA"
-        assert "LDA, which the comparison recommends" in found.reason
-
-    def test_each_goal_has_its_recommendation(self):
-        methods = {method.name: method for method in default_methods([])}
-        results = [
-            self.result(methods["Euclidean (standardised)"], 0.2),
-            self.result(methods["LDA"], 0.4, 0.05),
-        ]
-        comparison = Comparison(results, n_neighbors=3, n_folds=1, n_rows=100)
-        assert self.chosen(comparison, goal="ranking").written.name == "LDA"
-        found = self.chosen(comparison)
-        assert found.written.name == "Euclidean (standardised)"
-        assert found.method.name == "LDA"
-        assert "recommends Euclidean (standardised)" in found.reason
-        assert "best other method, LDA" in found.reason
-
-    @pytest.mark.parametrize("name", ["NCA", "LDA", "Euclidean (standardised)"])
-    def test_what_is_named(self, name):
-        comparison = self.compared("LDA", "NCA", error=0.9)
-        method = name.lower().strip(")").replace(" (", "-")
-        found = self.chosen(comparison, method)
-        assert found.written.name == name
-        assert found.method.name == (name if name in ("NCA", "LDA") else "LDA")
-        assert "asked" in found.reason
-
-    @pytest.mark.parametrize("tried", [[], ["L1"]])
-    def test_nothing_that_gives_a_metric_was_tried(self, tried):
-        with pytest.raises(ValueError, match="no method to compare"):
-            self.chosen(self.compared(*tried, error=0.9), "best")
+        assert message in run("iris", *options, code=2).stderr

@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from nearfar import BoostMetric, RandomTriplets
+from nearfar.frames.reading import read_table
 from nearfar.page.figures import pixels, thumbnail
 from nearfar.tables.report import write_report
-from nearfar.tables.report_study import Study
-from studies import wine_study
+from studies import study_of, wine_study, wines
 
 ADDRESS = re.compile(r"data:image/(?:png|webp);base64,([\w+/=]+)")
 LARGEST = 160
@@ -107,7 +108,8 @@ def test_a_page_of_noise_is_bounded(tmp_path):
         paths.append(tmp_path / f"{row}.png")
         Image.fromarray(noise(200 + row, 200, 4)).save(paths[-1], compress_level=0)
     for name, pictures in (("with", paths), ("without", None)):
-        write_report(tmp_path / f"{name}.html", wine_study(pictures=pictures))
+        study = replace(wine_study(), table=wines(pictures=pictures))
+        write_report(tmp_path / f"{name}.html", study)
     text = (tmp_path / "with.html").read_text()
     assert len(ADDRESS.findall(text)) == 44
     assert len(text) - (tmp_path / "without.html").stat().st_size < 2_500_000
@@ -123,10 +125,9 @@ def test_each_row_has_its_picture(tmp_path):
     random = np.random.default_rng(0)
     X = random.normal(size=(60, 3))
     triplets = RandomTriplets(200)(X, (X[:, 0] > 0).astype(int), np.random.RandomState(0))
-    metric = BoostMetric(max_iter=3).fit(X, triplets).metric_
     names = [f"row-{row}" for row in range(60)]
-    study = Study("rows", X, triplets, metric, "mine", ids=names, pictures=paths)
-    write_report(tmp_path / "rows.html", study)
+    table = replace(read_table(X, triplets=triplets), ids=names, pictures=paths)
+    write_report(tmp_path / "rows.html", study_of(table, BoostMetric(max_iter=3)))
     shown = re.findall(
         r'<(?:li|h3)><img src="([^"]*)" alt=""> row-(\d+)<', (tmp_path / "rows.html").read_text()
     )

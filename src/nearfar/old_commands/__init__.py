@@ -1,1 +1,0 @@
-"""Commands that are not functions yet; `nearfar.cli` lists them."""
