@@ -473,31 +473,11 @@ class Metric:
         found: Mapping[str, str] = vars(self).get("_metadata", {})
         return found
 
-    def card(self, *, title: str = "A learned metric", license: str = "") -> str:
-        """Return a model card: what the metric was learned from, figures, input, use and limits.
-
-        It is Markdown with the front matter of the Hugging Face hub. It has the facts of the file
-        that the metric was loaded from; without them, it says that they are not known.
-
-        Parameters
-        ----------
-        title : str, default="A learned metric"
-        license : str, default=""
-            As the hub writes it, such as "cc-by-4.0"; left out if empty.
-
-        Examples
-        --------
-        >>> from nearfar import Metric
-        >>> card = Metric.identity(2).card(license="mit")
-        >>> card.splitlines()[1:3]
-        ['library_name: nearfar', 'license: "mit"']
-        """
-        from nearfar.metrics.training_facts import model_card
-
-        return model_card(self, HUB_FILE, title, license)
-
     def to_hub(self, folder: str | os.PathLike[str], *, license: str = "") -> None:
-        """Write a folder for the Hugging Face hub: metric.safetensors, and the card as README.md.
+        """Write a folder for the Hugging Face hub: metric.safetensors, and a card as README.md.
+
+        The card has the facts of the file that the metric was loaded from: what it was learned
+        from, figures, input and limits.
 
         Parameters
         ----------
@@ -506,8 +486,10 @@ class Metric:
         license : str, default=""
             As the hub writes it, such as "cc-by-4.0"; left out if empty.
         """
+        from nearfar.metrics.training_facts import model_card
+
         path = Path(folder)
-        card = self.card(title=path.resolve().name, license=license)
+        card = model_card(self, path.resolve().name, license)
         path.mkdir(parents=True, exist_ok=True)
         self.save(path / HUB_FILE)
         with atomic_write(path / "README.md") as temporary:

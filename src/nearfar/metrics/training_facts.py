@@ -4,9 +4,7 @@ They are JSON in the metadata of the file: the spreads of the features, their sh
 ("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, what
 was stated of the metric, a threshold for pairs, and where the file comes from ("provenance").
 
-The model card of a metric: Markdown with the front matter that the Hugging Face hub reads.
-
-It states what the metric's file knows, and says what the file does not know.
+The model card of a metric is Markdown with the front matter that the Hugging Face hub reads.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from nearfar.metrics.explanations import (
     several_features,
 )
 from nearfar.metrics.file_format import read_metadata
-from nearfar.metrics.metric import Metric
+from nearfar.metrics.metric import HUB_FILE, Metric
 from nearfar.metrics.points import DIGEST_BYTES, row_digests
 from nearfar.runtime.messages import counted, note
 from nearfar.runtime.tensor_file import Provenance
@@ -315,11 +313,10 @@ def _checked(kind: Any, value: Any) -> Any:
     return kind(value)
 
 
-# Longer lists of features are cut.
-_MOST_NAMES = 50
 _CARD = """\
 ---
-{front}
+library_name: nearfar
+{license}tags: [metric-learning, nearest-neighbors]
 ---
 
 # {title}
@@ -328,7 +325,7 @@ A learned distance between rows of {size}.
 
 ## Learned from
 
-{learned_from}
+{origin}
 
 ## Figures
 
@@ -341,103 +338,62 @@ A learned distance between rows of {size}.
 ## Use
 
 ```python
-import {library}
+import pandas as pd
 from nearfar import Metric
 
+rows = pd.read_csv("rows.csv")
 metric = Metric.load("{file}")
-rows = {reading}
 metric.distances(rows[:1], rows)
-{mapping}```
+```
 
 ## Limits
 
-{limits}
+Figures are of the data above; other data may give others. The file may have names, levels and words
+of columns, and hashes of rows.
 """
-_MAPPING = "metric.transform(rows)  # Euclidean distance between these rows is the metric\n"
 
 
-def model_card(metric: Metric, file: str, title: str, license: str = "") -> str:
-    """Return the card of a metric.
-
-    Parameters
-    ----------
-    metric: Its `metadata` have the facts.
-    file: Name of the file that it is loaded from.
-    license: Left out if empty.
-    """
-    facts, columns, names = metric.metadata, metric.columns, metric.feature_names
-    made, stated = Provenance.read(facts), stored_statement(facts)
-    front = ["library_name: nearfar"]
-    front += [f"license: {json.dumps(license)}"] if license else []
-    front += ["tags:", "- metric-learning", "- nearest-neighbors"]
-    front += ["metrics:", f"- {json.dumps(stated.measure)}"] if stated else []
-
-    learned_from = ["The file does not say what the metric was learned from."]
-    figures = []
+def model_card(metric: Metric, title: str, license: str = "") -> str:
+    """Return the card of a metric, with the facts of its `metadata`."""
+    facts, columns = metric.metadata, metric.columns
+    made, labels, votes = Provenance.read(facts), stored_labels(facts), stored_votes(facts)
+    origin = ["The file does not say what the metric was learned from."]
+    figures = ["The file has no verdict: test whether the metric helps before you use it."]
     if made is not None:
-        data = " and ".join(f"{number:,} {name}" for name, number in made.data.items())
-        learned_from = [f"- Data: {data} (fingerprint {_line(made.fingerprint)})"]
-        learned_from += _labels(stored_labels(facts))
-        learned_from += [f"- Made: {_line(made.made)}, by nearfar {_line(made.nearfar)}"]
-        figures += [f"- Verdict: {_line(made.verdict)}"] if made.verdict else []
-    if (votes := stored_votes(facts)) is not None and votes.counted:
+        origin = [str(replace(made, verdict=""))]
+        figures = [f"Verdict: {made.verdict}"] if made.verdict else figures
+    if labels is not None:
+        column = f" in column {labels.column}" if labels.column else ""
+        origin.append(f"Labels: numbers{column}")
+        if sizes := labels.sizes:
+            errs = f"always naming the largest errs in {100 * (1 - sizes[0] / sum(sizes)):.1f}%"
+            rows = f"{sizes[-1]} to {sizes[0]} rows each; {errs}"
+            origin[-1] = f"Labels: {counted(len(sizes), 'class')}{column}, of {rows}"
+        if labels.n_groups:
+            origin.append(f"Groups: {labels.n_groups}, never both learned from and tested on")
+    if votes is not None and votes.counted:
         n_rows, right = sum(votes.counted[votes.best - 1]), sum(votes.right[votes.best - 1])
-        figures.append(
-            f"- Votes of {counted(votes.best, 'neighbour')}: right for {right} of {n_rows} rows "
-            "that took no part in learning"
-        )
+        of = f"right for {right} of {n_rows} rows that took no part in learning"
+        figures.append(f"Votes of {counted(votes.best, 'neighbour')}: {of}")
     if (threshold := stored_threshold(facts)) is not None:
-        chosen = f", chosen for {_line(threshold.criterion)}" if threshold.criterion else ""
-        figures.append(f"- Threshold for pairs: {threshold.value:.6g}{chosen}")
-
-    takes = [f"Arrays of {counted(metric.n_features, 'number')} in each row."]
+        chosen = f", chosen for {threshold.criterion}" if threshold.criterion else ""
+        figures.append(f"Threshold for pairs: {threshold.value:.6g}{chosen}")
+    takes = [*(metric.feature_names or [f"{counted(metric.n_features, 'number')} in each row"])]
     if columns is not None:
-        found = [(_line(each.column), _line(each.taken_as)) for each in column_examples(columns)]
-        takes = ["| column | taken as |", "| --- | --- |", *(f"| {a} | {b} |" for a, b in found)]
-    elif names is not None:
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        takes = [f"Columns of numbers: {', '.join(map(_line, names[:_MOST_NAMES]))}{more}."]
-
-    limits = ["- Figures are of the data above; other data may give others."]
-    if made is None or not made.verdict:
-        limits = ["- The file has no verdict: test whether the metric helps before you use it."]
-    if "learned_from" in facts:
-        limits.append("- The file has hashes of rows that the metric was learned from.")
-    if columns is not None:
-        limits.append("- The file has levels and words of these columns.")
+        takes = [f"{each.column}: {each.taken_as}" for each in column_examples(columns)]
     return _CARD.format(
-        front="\n".join(front),
+        license=f"license: {json.dumps(license)}\n" if license else "",
         title=_line(title),
         size=counted(metric.n_features, "feature"),
-        learned_from="\n".join(learned_from),
-        figures="\n".join(figures) or "The file has none.",
-        takes="\n".join(takes),
-        library="numpy as np" if names is None else "pandas as pd",
-        file=file,
-        reading='np.load("rows.npy")' if names is None else 'pd.read_csv("rows.csv")',
-        mapping="" if len(metric.parts) > 1 else _MAPPING,
-        limits="\n".join(limits),
+        file=HUB_FILE,
+        **{
+            name: "\n".join(f"- {_line(line)}" for line in lines)
+            for name, lines in {"origin": origin, "figures": figures, "takes": takes}.items()
+        },
     )
 
 
-def _labels(labels: LearnedLabels | None) -> list[str]:
-    if labels is None:
-        return []
-    column, sizes = f" in column {_line(labels.column)}" if labels.column else "", labels.sizes
-    lines = [f"- Labels: numbers{column}"]
-    if sizes:
-        rows = f"{sizes[-1]} to {sizes[0]}" if sizes[-1] < sizes[0] else f"{sizes[0]}"
-        always = 100 * (1 - sizes[0] / sum(sizes))
-        lines = [
-            f"- Labels: {counted(len(sizes), 'class')}{column}, of {rows} rows each; always "
-            f"naming the largest errs in {always:.1f} %"
-        ]
-    if labels.n_groups:
-        lines.append(f"- Groups: {labels.n_groups}, never both learned from and tested on")
-    return lines
-
-
 def _line(text: str) -> str:
-    """Return text of a file on one line, where it can't be a heading, a cell or HTML."""
+    """Return text of a file on one line, where it can't be a heading or HTML."""
     line = " ".join(text.split())
     return "".join(f"\\{letter}" if letter in "\\`*_<>[]|#" else letter for letter in line)
