@@ -106,7 +106,7 @@ def test_signalling_nans(folder):
 def test_classes_of_equal_rows(folder, fail):
     rows = ["0,0", "-3,2", "0,-4", "0,0", "3,-3", "0,4"]
     Path("x.csv").write_text("\n".join(["a,label", *rows]))
-    assert "nothing to hold out" in fail("learn", "x.csv", *LEARN)
+    assert "two classes are needed" in fail("learn", "x.csv", *LEARN)
 
 
 def test_names_are_cut_in_messages(folder, fail):

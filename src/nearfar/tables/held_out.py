@@ -337,7 +337,8 @@ def test_rows(
     for split in known.split(_FEW_FOLDS if few else _FOLDS, random):
         if found.n_splits and not (few and found.has_time(seconds)):
             break
-        if len(split.rows) < 2 or (not numbers and len(np.unique(codes[split.rows])) < 2):
+        few_classes = not numbers and len(np.unique(codes[split.rows])) < 2
+        if few_classes or len(split.rows) < 2 or not len(split.unseen_rows):
             continue
         classes = None if numbers else codes[split.rows]
         train = sample(split.rows, most_rows(table, learner, seconds), random, classes)
