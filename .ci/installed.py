@@ -85,18 +85,6 @@ def use_search() -> None:
     SourceWeights().fit(texts, texts, Relevance(range(40), range(40)))
 
 
-def use_langchain() -> None:
-    from nearfar.deploy.langchain import MetricEmbeddings
-
-    assert MetricEmbeddings(None, METRIC)
-
-
-def use_llama_index() -> None:
-    from nearfar.deploy.llama_index import MetricEmbedding
-
-    assert MetricEmbedding
-
-
 USES: dict[str, Callable[[], None]] = {
     name.removeprefix("use_").replace("_", "-"): use
     for name, use in list(globals().items())

@@ -19,9 +19,7 @@ import pytest
 import nearfar
 from nearfar.learners.selection.auto import known_learners
 
-LEFT_OUT = {
-    f"nearfar.deploy.{name}" for name in ("langchain", "llama_index", "sentence_transformers")
-}
+LEFT_OUT = {"nearfar.deploy.sentence_transformers"}
 """Modules that run a command, or need packages that are not always installed."""
 
 _SECTION = re.compile(r"^(\w+(?: \w+)?)\n-{3,}$", re.MULTILINE)

@@ -67,9 +67,7 @@ PATHS_ELSEWHERE = (
     "2024/12/31",  # a date
 )
 
-NEED_MORE = {
-    f"nearfar.deploy.{name}" for name in ("langchain", "llama_index", "sentence_transformers")
-}
+NEED_MORE = {"nearfar.deploy.sentence_transformers"}
 """Modules for packages that are not always installed."""
 
 OTHER_OPTIONS = {"--toy"}

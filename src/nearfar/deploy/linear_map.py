@@ -83,36 +83,4 @@ def linear_maps(model: Any) -> tuple[LinearMap, LinearMap]:
     if hasattr(type(model), "linear_map"):
         both = model.linear_map
         return both, both
-    raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
-
-
-class MappedVectors:
-    """Vectors of texts as lists, mapped by a metric or an adapter."""
-
-    def __init__(self, model: object) -> None:
-        if len(getattr(model, "parts", ())) > 1:
-            raise ValueError(
-                "A gated metric has several maps, whose coordinates cannot be compared; use a "
-                "metric with one map."
-            )
-        if hasattr(model, "transform_queries") and hasattr(model, "transform_documents"):
-            self._map_queries, self._map_documents = (
-                model.transform_queries,
-                model.transform_documents,
-            )
-        elif hasattr(model, "transform"):
-            self._map_queries = self._map_documents = model.transform
-        else:
-            raise TypeError(_NOT_A_MODEL.format(type(model).__name__))
-
-    def documents(self, vectors: Sequence[Sequence[float]]) -> list[list[float]]:
-        """Map vectors of documents."""
-        mapped = self._map_documents(np.asarray(vectors)) if vectors else np.empty(0)
-        return np.asarray(mapped).tolist()
-
-    def query(self, vector: Sequence[float]) -> list[float]:
-        """Map the vector of a query."""
-        return np.asarray(self._map_queries(np.asarray([vector])))[0].tolist()
-
-
-_NOT_A_MODEL = "Expected a metric or an adapter; got {}."
+    raise TypeError(f"Expected a metric or an adapter; got {type(model).__name__}.")
