@@ -1,4 +1,4 @@
-"""What is lost if a forest is searched by dense vectors or by binary codes, with faiss.
+"""What is lost if a forest is searched by dense vectors, with faiss.
 
 Two tables of KEEL as benchmarks/beyond_linear.py reads them (NEARFAR_KEEL names their folder), in
 three stratified 70/30 splits. Exact neighbours are those by the share of trees with a common leaf.
@@ -26,7 +26,7 @@ from protocol import stored as read
 TABLES = ("keel/segment", "keel/vehicle")
 WIDTHS = (64, 128, 256)
 K, VOTERS = 10, 3
-EXACT, CODES = "exact", "codes of {} bytes"
+EXACT = "exact"
 
 
 def measure(name: str, split: int, X: Array, y: Array, train: Array, test: Array) -> list[Any]:
@@ -40,8 +40,6 @@ def measure(name: str, split: int, X: Array, y: Array, train: Array, test: Array
         if width <= metric.n_components:
             narrow = metric.narrowed(X[train], width)
             found[f"{width} dimensions"] = narrow.to_faiss(X[train]).search(X[test], K)[1]
-    index = metric.to_faiss(X[train], index="binary")
-    found[CODES.format(rows.shape[1])] = index.search(X[test], K)[1]
     tenth = np.sort(distances, axis=1)[:, K - 1 : K]
     return [
         {

@@ -46,10 +46,6 @@ def test_a_forest(run, fail, iris):
     mapped = forest.transform(X).astype(np.float32)
     distances = faiss.read_index("i").search(mapped[:5], 1)[0]
     np.testing.assert_allclose(distances, 0, atol=1e-6)
-    export("faiss", "i", "--rows", "iris.csv", "--index", "binary")
-    index = faiss.read_index_binary("i")
-    assert index.d == 80
-    assert not index.search(forest.codes(X[:5]), 1)[0].any()
     assert 'form="linear"' in fail("export", "forest.safetensors", "--to", "sql", "--out", "m.sql")
 
 

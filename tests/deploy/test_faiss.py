@@ -67,32 +67,6 @@ def test_an_index_of_a_metric_that_bends_maps_rows(tmp_path, bent, rows, queries
     np.testing.assert_array_equal(again.search(mapped, K)[1], indices)
 
 
-def test_binary_codes_differ_where_leaves_do(bent_metrics, rows, queries):
-    metric = bent_metrics["all"]
-    forest = metric.feature_map.maps[1]
-    codes = metric.codes(rows)
-    leaves = forest.leaves(rows)
-    by_leaf = {}
-    for row in range(len(rows)):
-        for leaf, code in zip(leaves[row], codes[row], strict=True):
-            assert by_leaf.setdefault(leaf, code) == code
-    # Bits of different leaves are independent.
-    bits = np.unpackbits(np.array([[code] for code in by_leaf.values()]), axis=1)
-    assert abs(bits.mean() - 0.5) < 4 * 0.5 / np.sqrt(bits.size)
-    found, indices = metric.to_faiss(rows, index="binary").search(queries, K)
-    sought = metric.codes(queries)
-    for query in range(len(queries)):
-        differing = [int(np.unpackbits(sought[query] ^ code).sum()) for code in codes]
-        assert found[query].tolist() == sorted(differing)[:K]
-        assert [differing[row] for row in indices[query]] == found[query].tolist()
-
-
-def test_a_metric_without_trees_has_no_codes(bent_metrics, rows):
-    for metric in (Metric.identity(rows.shape[1]), bent_metrics["pieces"]):
-        with pytest.raises(ValueError, match="without trees has no codes"):
-            metric.to_faiss(rows, index="binary")
-
-
 def test_centring_keeps_digits(rows, queries):
     metric = Metric.identity(rows.shape[1])
     far = 1000.0

@@ -426,11 +426,6 @@ class LeafMap(_Scaled):
         """Return the leaf of each point in each tree."""
         return self.forest.leaves(self._scaled(X).astype(np.float32))
 
-    def codes(self, X: Floats) -> Array:
-        """Return a random byte for each leaf; different leaves differ in 4 bits on average."""
-        random = np.random.RandomState(0).bytes(len(self.forest.right))
-        return np.frombuffer(random, dtype=np.uint8)[self.leaves(X)]
-
     def transform(self, X: Floats) -> Floats:
         """Map points; the result is float32 if X is."""
         out = np.empty((len(X), self.n_components), dtype=X.dtype)

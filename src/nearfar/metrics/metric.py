@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
@@ -338,26 +338,6 @@ class Metric:
         """
         return self.mapped(self.inputs(X))
 
-    def codes(self, X: ArrayLike) -> NDArray[np.uint8]:
-        """Return the leaves of points as binary codes, for search by Hamming distance.
-
-        Each leaf of each tree stands for 8 random bits, the same ones at every call. Points that
-        share few leaves differ in about 4 bits for each tree. Other parts of the metric are
-        left out.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or DataFrame
-
-        Returns
-        -------
-        array of uint8 of shape (n_samples, n_trees)
-        """
-        forests = [each for each in side_by_side(self.feature_map) if isinstance(each, LeafMap)]
-        if not forests:
-            raise ValueError("A metric without trees has no codes; use transform.")
-        return np.hstack([each.codes(self.rows_of(X)) for each in forests])
-
     def mapped(self, points: Floats) -> Floats:
         """Apply the linear map to rows of its input, without checks."""
         return product(points, self.L.T.astype(points.dtype, copy=False))
@@ -523,21 +503,17 @@ class Metric:
         """Return a faiss index that maps rows itself: add and search unmapped rows.
 
         Its distances are squared, as faiss's are. If the metric has trees, pieces or a kernel, the
-        index maps rows in Python. Once it is written to a file, it takes mapped rows, or codes.
+        index maps rows in Python. Once it is written to a file, it takes mapped rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), optional
             Rows to put into the index. They also centre the map and train the index.
-        index : {"flat", "hnsw", "ivf", "binary"} or str, default="flat"
-            Exact search, a graph, or lists; or a string for `faiss.index_factory`. "binary" is
-            exact search of the `codes` of trees, by Hamming distance.
+        index : {"flat", "hnsw", "ivf"} or str, default="flat"
+            Exact search, a graph, or lists; or a string for `faiss.index_factory`.
         """
         from nearfar.deploy.formats.faiss import faiss_index, mapping_index
 
-        if index == "binary":
-            width = self.codes(np.zeros((1, self.n_features))).shape[1]
-            return mapping_index(self.codes, width, X, index)
         if self.feature_map is not None:
             return mapping_index(self.transform, self.n_components, X, index)
         return faiss_index(self.linear_map, None if X is None else self.features_of(X), index)

@@ -62,21 +62,12 @@ def faiss_index(linear_map: LinearMap, X: Floats | None, index: str) -> Any:
 def mapping_index(
     map_rows: Callable[[Any], Array], width: int, X: ArrayLike | None, index: str
 ) -> Any:
-    """Return a faiss index of mapped rows, or of codes, whose methods map rows in Python."""
-    faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
+    """Return a faiss index of mapped rows, whose methods map rows in Python."""
     mapped = None if X is None else map_rows(X)
-    dtype = np.uint8 if index == "binary" else np.float32
-    if index == "binary":
-        whole = faiss.IndexBinaryFlat(8 * width)
-        if mapped is not None:
-            whole.add(mapped)
-    else:
-        whole = faiss_index(LinearMap(np.eye(width), np.zeros(width)), mapped, index)
+    whole = faiss_index(LinearMap(np.eye(width), np.zeros(width)), mapped, index)
 
     def of_rows(method: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda rows, *more, **options: method(
-            np.ascontiguousarray(map_rows(rows), dtype=dtype), *more, **options
-        )
+        return lambda rows, *more, **options: method(_float32(map_rows(rows)), *more, **options)
 
     for name in ("train", "add", "add_with_ids", "search", "range_search"):
         setattr(whole, name, of_rows(getattr(whole, name)))
@@ -168,13 +159,12 @@ def _write(metric: Any, path: Path, *, X: Floats | None = None, index: str = "fl
 
     Parameters
     ----------
-    index: For faiss: flat, hnsw, ivf, binary, or a string for index_factory.
+    index: For faiss: flat, hnsw, ivf, or a string for index_factory.
     """
     whole = metric.to_faiss(X, index)
     with atomic_write(path) as temporary:
         faiss = optional_package("faiss", "to_faiss", "nearfar[faiss]")
-        write = faiss.write_index_binary if index == "binary" else faiss.write_index
-        write(whole, str(temporary))
+        faiss.write_index(whole, str(temporary))
     return f"faiss index of {whole.ntotal} row{'s' * (whole.ntotal != 1)}"
 
 
