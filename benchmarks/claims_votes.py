@@ -1,8 +1,8 @@
 """How often the probabilities of `MetricNeighborsClassifier` hold, and how many strangers it finds.
 
 - Generated problems in the regimes of claims.py, whose fresh rows tell the truth.
-- Tables: stratified splits, three quarters to learn from. Bins are the numbers of votes for the
-  class that won. Shares of votes are what `predict_proba` stated before it was calibrated.
+- Tables: stratified splits, three quarters to learn from. Bins are the numbers of the
+  three nearest rows that have the predicted class.
 - Strangers: tables without one of their classes. Rows of it are strangers; held-out rows of the
   others raise false alarms. Isolation forest and LOF (scikit-learn's, on standardised columns)
   alarm as often on the same rows: their thresholds are set there, which favours them. Penguins are
@@ -35,7 +35,6 @@ from sklearn.preprocessing import StandardScaler
 import nearfar
 from claims import DRAWS, TABLES, UNNAMED
 from nearfar import LDA, NCA, MetricNeighborsClassifier
-from nearfar.measures.neighbor_votes import class_shares
 from nearfar.neighbors import kneighbors
 from nearfar.neighbors.strangeness import Strangeness
 from protocol import Array, commit, load
@@ -133,7 +132,7 @@ def claims(learner: Any, X: Array, y: Array, X_test: Array, y_test: Array, group
     stated = classifier.predict_proba(X_test)
     claimed, right = stated.max(axis=1), classifier.classes_[stated.argmax(axis=1)] == y_test
     neighbors = kneighbors(classifier.metric_, X, X_test, n_neighbors=N_NEIGHBORS)[1]
-    votes = N_NEIGHBORS * class_shares(y[neighbors], len(classifier.classes_)).max(axis=1)
+    votes = (y[neighbors] == classifier.classes_[stated.argmax(axis=1)][:, None]).sum(axis=1)
     bins = []
     for number in range(1, N_NEIGHBORS + 1):
         of = np.rint(votes) == number

@@ -164,7 +164,7 @@ class TestInPipelines:
                 ),
             )
         pipeline = make_pipeline(
-            Columns(text=["comment"]), MetricNeighborsClassifier(LDA(), calibrate=False)
+            Columns(text=["comment"]), MetricNeighborsClassifier(LDA(), votes="whole")
         )
         folds = KFold(3)
         found = cross_val_predict(pipeline, frame, y, cv=folds)

@@ -479,10 +479,11 @@ class TestNeighbours:
         assert classifier.score(X, Y, sample_weight=WEIGHT) > 0.9
 
     def test_of_numbers(self):
-        regressor = MetricNeighborsRegressor(MLKR()).fit(X, NUMBERS, sample_weight=COUNTS)
+        regressor = MetricNeighborsRegressor(MLKR(), votes="whole")
+        regressor.fit(X, NUMBERS, sample_weight=COUNTS)
         alone = MLKR().fit(X, NUMBERS, sample_weight=COUNTS).metric_.matrix
         np.testing.assert_array_equal(regressor.metric_.matrix, alone)
-        assert len(regressor._known[1]) == np.count_nonzero(COUNTS)
+        assert len(regressor.predictor_.y) == np.count_nonzero(COUNTS)
 
 
 def test_pieces_pass_weights_on():

@@ -52,12 +52,13 @@ def test_classes_far_from_the_origin(offset, rng):
 
 def test_classifier_is_neighbours_after_the_map():
     X, X_test, y, y_test = train_test_split(*load_wine(return_X_y=True), random_state=0)
-    classifier = MetricNeighborsClassifier(BoostMetric(max_iter=30), n_neighbors=5).fit(X, y)
-    learner = BoostMetric(max_iter=30).fit(X, y)
+    learner = BoostMetric(max_iter=30)
+    classifier = MetricNeighborsClassifier(learner, n_neighbors=5, votes="whole").fit(X, y)
+    learner.fit(X, y)
     plain = KNeighborsClassifier(5).fit(learner.transform(X), y)
     expected = plain.predict(learner.transform(X_test))
     np.testing.assert_array_equal(classifier.predict(X_test), expected)
-    shares = classifier.set_params(calibrate=False).fit(X, y).predict_proba(X_test)
+    shares = classifier.predict_proba(X_test)
     np.testing.assert_array_equal(shares, plain.predict_proba(learner.transform(X_test)))
     assert 1 - classifier.score(X_test, y_test) == pytest.approx(
         knn_error(learner.metric_, X, y, X_test, y_test, n_neighbors=5)
@@ -71,7 +72,7 @@ def test_classifier_is_neighbours_after_the_map():
 def test_classifier_under_a_gated_metric(gate):
     X, X_test, y, _ = train_test_split(*load_wine(return_X_y=True), random_state=0)
     learner = MixtureNCA(n_metrics=2, max_iter=5, random_state=0)
-    classifier = MetricNeighborsClassifier(learner, 3, gate=gate, calibrate=False).fit(X, y)
+    classifier = MetricNeighborsClassifier(learner, 3, gate=gate, votes="whole").fit(X, y)
     metric = classifier.metric_
     if gate == "soft":
         expected = metric.class_votes(X, y, X_test)[1]

@@ -20,9 +20,11 @@ X, Y = load_wine(return_X_y=True)
 
 
 def test_rows_are_transformed_before_the_metric_measures_them():
-    classifier = MetricNeighborsClassifier(make_pipeline(PCA(4), LFDA())).fit(X[::2], Y[::2])
+    classifier = MetricNeighborsClassifier(make_pipeline(PCA(4), LFDA()), votes="whole")
+    classifier.fit(X[::2], Y[::2])
     pca = PCA(4).fit(X[::2])
-    plain = MetricNeighborsClassifier(LFDA(), calibrate=False).fit(pca.transform(X[::2]), Y[::2])
+    plain = MetricNeighborsClassifier(LFDA(), classifier.n_neighbors_, votes="whole")
+    plain.fit(pca.transform(X[::2]), Y[::2])
     np.testing.assert_array_equal(
         classifier.predict(X[1::2]), plain.predict(pca.transform(X[1::2]))
     )
@@ -48,7 +50,7 @@ def test_columns_chosen_by_labels_do_not_flatter_the_probabilities():
 def test_a_table_with_words_in_a_grid_search():
     frame = pd.DataFrame({"kind": np.where(Y == 0, "a", "b"), "ash": X[:, 2], "hue": X[:, 10]})
     columns = make_column_transformer((OneHotEncoder(), ["kind"]), ("passthrough", ["ash", "hue"]))
-    classifier = MetricNeighborsClassifier(make_pipeline(columns, RCA()), calibrate=False)
+    classifier = MetricNeighborsClassifier(make_pipeline(columns, RCA()), votes="whole")
     search = GridSearchCV(classifier, {"n_neighbors": [1, 5]}, cv=3, error_score="raise")
     assert search.fit(frame, Y).best_score_ > 0.7
     assert search.predict(frame[::-1]).shape == (178,)

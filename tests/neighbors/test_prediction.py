@@ -7,7 +7,6 @@ import pytest
 from sklearn.datasets import load_wine
 
 from nearfar import BoostMetric, Metric, MetricNeighborsClassifier, MixtureNCA
-from nearfar.measures.neighbor_votes import Reliability
 from nearfar.neighbors import NeighborPredictor
 from nearfar.neighbors.strangeness import Strangeness
 
@@ -63,6 +62,22 @@ def test_p_values_are_those_of_a_loop(rng):
     np.testing.assert_allclose(strangeness.p_values(queries), stranger / 24)
 
 
+def test_a_new_row_is_one_of_a_new_group(rng):
+    """Rows of a person are alike: as persons, a new one is not unlike; as rows, it is."""
+    person = np.repeat(np.arange(100), 5)
+
+    def rows(people):
+        return rng.standard_normal((people, 3)).repeat(5, axis=0) + 0.01 * rng.standard_normal(
+            (5 * people, 3)
+        )
+
+    X, fresh = rows(100), rows(400)
+    known, alone = (Strangeness(X, groups=groups).p_values(fresh) for groups in (person, None))
+    assert 0.02 < (known <= 0.1).mean() < 0.16
+    assert (alone <= 0.1).mean() > 0.5
+    assert Strangeness(X, groups=person).smallest == pytest.approx(1 / 101)
+
+
 def test_a_row_far_away_has_the_smallest_p_value(rng):
     predictor = NeighborPredictor(
         Metric.identity(3), rng.standard_normal((99, 3)), np.arange(99) % 3
@@ -85,9 +100,7 @@ def test_copies_are_not_unlike(dtype, rng):
 
 def test_few_and_constant_rows():
     X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [0, 1, 1]
-    assert (
-        NeighborPredictor(Metric.identity(2), X, y, n_neighbors=1).predict(X).p_value == 1
-    ).all()
+    assert (NeighborPredictor(Metric.identity(2), X, y, votes=1).predict(X).p_value == 1).all()
     constant = np.column_stack([np.arange(50.0), np.ones(50)])
     found = NeighborPredictor(Metric.identity(2), constant, np.arange(50) % 2)
     assert found.predict([[20.5, 1.0], [20.5, 9.0]]).unlike(0.05).tolist() == [False, True]
@@ -98,19 +111,14 @@ def test_votes_and_probabilities(k, rng):
     X, queries = rng.standard_normal((60, 3)), rng.standard_normal((50, 3))
     y = np.array(["a", "b", "c"])[(X[:, 0] > 0).astype(int) + (rng.random(60) < 0.3)]
     metric = Metric(rng.standard_normal((2, 3)))
-    counted = rng.integers(20, 60, size=k)
-    reliability = Reliability(counted, counted * np.arange(1, k + 1) // (k + 1))
-    predictor = NeighborPredictor(metric, X, y, n_neighbors=k, reliability=reliability)
-    found = predictor.predict(queries)
-    assert NeighborPredictor(metric, X, y, n_neighbors=k).predict(queries).probability is None
+    found = NeighborPredictor(metric, X, y, votes=k).predict(queries)
     for i, neighbors in enumerate(nearest(metric.distances(queries, X), k)):
         counts = {label: int((y[neighbors] == label).sum()) for label in sorted(set(y))}
         label, votes = max(counts.items(), key=lambda item: item[1])
         assert found.values[i] == label
         assert found.indices[i].tolist() == neighbors.tolist()
-        assert found.votes[i] == votes / k
-        expected = max(reliability.rates[votes - 1], 1 / 3)
-        assert found.probability[i] == pytest.approx(expected, abs=1e-6)
+        assert found.probability[i] == pytest.approx(votes / k)
+        assert found.share[i] == 1
     np.testing.assert_allclose(
         found.distances, np.sort(metric.distances(queries, X), axis=1)[:, :k], atol=1e-7
     )
@@ -119,21 +127,15 @@ def test_votes_and_probabilities(k, rng):
 def test_numbers_are_the_mean_of_the_neighbours(rng):
     X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
     queries = rng.standard_normal((9, 2))
-    found = NeighborPredictor(Metric.identity(2), X, y, n_neighbors=4, numbers=True).predict(
-        queries
-    )
+    found = NeighborPredictor(Metric.identity(2), X, y, votes=4, numbers=True).predict(queries)
     table = np.linalg.norm(queries[:, None] - X[None], axis=2)
     np.testing.assert_allclose(found.values, y[nearest(table, 4)].mean(axis=1))
     assert found.probability is None
 
 
-def test_labels_and_neighbours_must_fit():
+def test_each_row_has_a_label():
     with pytest.raises(ValueError, match=r"The 3 training rows need one label each; got \(2,\)"):
         NeighborPredictor(Metric.identity(1), [[0.0], [1.0], [2.0]], [0, 1])
-    X = [[0.0], [1.0], [2.0]]
-    predictor = NeighborPredictor(Metric.identity(1), X, [0, 1, 1], n_neighbors=4)
-    with pytest.raises(ValueError, match="n_neighbors must be from 1 to 3"):
-        predictor.predict([[0.0]])
 
 
 def test_a_classifier_explains_its_predictions():
@@ -142,7 +144,10 @@ def test_a_classifier_explains_its_predictions():
     found = classifier.explain(X[1::2])
     np.testing.assert_array_equal(found.values, classifier.predict(X[1::2]))
     np.testing.assert_array_equal(found.probability, classifier.predict_proba(X[1::2]).max(axis=1))
-    expected = NeighborPredictor(classifier.metric_, X[::2], y[::2]).predict(X[1::2])
+    votes = classifier.votes_
+    assert (found.share < 1).all()
+    expected = NeighborPredictor(classifier.metric_, X[::2], y[::2], votes=votes).predict(X[1::2])
+    np.testing.assert_array_equal(found.probabilities, expected.probabilities)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.p_value, expected.p_value)
 

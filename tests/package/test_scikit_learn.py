@@ -62,7 +62,7 @@ EXPECTED = {
     "ForestMetric": "Trees and the basis of their vectors are drawn from the rows.",
     "MetricBoost": "A triplet of two copies and another row is none of a row of weight two.",
     "MetricNeighborsClassifier": "Each row votes once.",
-    "MetricNeighborsRegressor": "Each row counts once in the means of neighbours.",
+    "MetricNeighborsRegressor": "Each row counts once in the linear part and in means.",
     "PiecewiseMetric": "Pieces lie between quantiles of the rows, which count once there.",
 }
 """Why a row of weight w is not w equal rows: `check_sample_weight_equivalence_on_dense_data` fails.

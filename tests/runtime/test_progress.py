@@ -55,7 +55,7 @@ def test_watchers_see_every_iteration_of_every_fit():
     with watching(watcher):
         learner = BoostMetric(scale="standard", max_iter=4).fit(X, y)
         learner_of_three = BoostMetric(scale="standard", max_iter=3)
-        MetricNeighborsClassifier(learner_of_three, 3, calibrate=False).fit(X, y)
+        MetricNeighborsClassifier(learner_of_three, 3, votes="whole").fit(X, y)
     BoostMetric(scale="standard", max_iter=2).fit(X, y)
     assert watcher.numbers == [4, 3]
     assert [fit.max_iter for fit in watcher.fits] == [4, 3]

@@ -1,8 +1,8 @@
 """What a metric's file has besides the metric: facts about the rows that it was learned from.
 
 They are JSON in the metadata of the file: the spreads of the features, their shares of distances
-("importance"), digests of some rows ("learned_from"), how often votes of neighbours are right, what
-was stated of the metric, a threshold for pairs, and where the file comes from ("provenance").
+("importance"), digests of some rows ("learned_from"), how neighbours vote ("votes"), what was
+stated of the metric, a threshold for pairs, and where the file comes from ("provenance").
 
 The model card of a metric is Markdown with the front matter that the Hugging Face hub reads.
 """
@@ -50,10 +50,6 @@ MANY_LEARNED_FROM = 0.05
 _LARGEST = 1e150
 
 
-# Neighbours that voted before files said how many are best.
-_EARLIER_BEST = 3
-
-
 @dataclass(frozen=True)
 class Importance:
     """Shares of the features, and leading directions."""
@@ -64,20 +60,30 @@ class Importance:
 
 @dataclass(frozen=True)
 class Votes:
-    """How often votes of neighbours were right on rows that took no part in learning.
+    """How neighbours vote best, and how that did on held-out rows.
 
     Attributes
     ----------
-    classes: Digest of the names of the classes.
-    counted: For 1, 2, ... neighbours: number of rows whose winner had 1, 2, ... votes.
-    right: How many of them have the class that won.
-    best: How many neighbours vote best. Of numbers, there is nothing else.
+    classes: Digest of the names of the classes; empty for numbers.
+    best: How many neighbours are best with a whole vote each.
+    n_neighbors, decay, prior_rows, linear: As in `SoftVotes`.
+    counted, stated, right: For each tenth of the stated probabilities, held-out rows, the sum
+        of what is stated, and right ones, as in `Reliability`; empty for numbers.
+    base, scores, n_rows: As in `Margins`; without scores for classes.
     """
 
     classes: str
-    counted: list[list[int]]
-    right: list[list[int]]
     best: int
+    n_neighbors: int
+    decay: float = 0.0
+    prior_rows: float = 0.0
+    linear: int = 0
+    counted: tuple[float, ...] = ()
+    stated: tuple[float, ...] = ()
+    right: tuple[float, ...] = ()
+    base: float = 0.0
+    scores: tuple[float, ...] = ()
+    n_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -250,16 +256,16 @@ def class_digest(classes: Array) -> str:
 
 
 def stored_votes(source: Path | Mapping[str, str]) -> Votes | None:
-    """Return how often votes were right on rows that took no part, if a metric's file says it."""
+    """Return how neighbours vote best, if a metric's file or metadata have it."""
 
     def votes(value: Any) -> Votes:
-        # Earlier files do not say how many are best.
-        found: Votes = _checked(Votes, {"best": min(_EARLIER_BEST, len(value["counted"])), **value})
-        for k, (rows, hits) in enumerate(zip(found.counted, found.right, strict=True), start=1):
-            if len(rows) != k or not all(0 <= a <= b for a, b in zip(hits, rows, strict=True)):
-                raise ValueError("There is a number for each number of votes.")
-        if found.best < 1 or (found.counted and found.best > len(found.counted)):
-            raise ValueError("The best number of neighbours is among those counted.")
+        found: Votes = _checked(Votes, value)
+        pairs = zip(found.right, found.counted, strict=True)
+        least = min(found.decay, found.prior_rows, found.base, found.n_rows, *found.scores)
+        if min(found.n_neighbors, found.best) < 1 or least < 0:
+            raise ValueError("Nothing is negative, and a neighbour votes.")
+        if len(found.stated) != len(found.right) or not all(0 <= a <= b for a, b in pairs):
+            raise ValueError("Right rows are among those counted.")
         return found
 
     return _stored(source, "votes", votes)
@@ -372,9 +378,8 @@ def model_card(metric: Metric, title: str, license: str = "") -> str:
         if labels.n_groups:
             origin.append(f"Groups: {labels.n_groups}, never both learned from and tested on")
     if votes is not None and votes.counted:
-        n_rows, right = sum(votes.counted[votes.best - 1]), sum(votes.right[votes.best - 1])
-        of = f"right for {right} of {n_rows} rows that took no part in learning"
-        figures.append(f"Votes of {counted(votes.best, 'neighbour')}: {of}")
+        of = f"right for {sum(votes.right):.0f} of {sum(votes.counted):.0f} held-out rows"
+        figures.append(f"Predictions from {counted(votes.n_neighbors, 'neighbour')}: {of}")
     if (threshold := stored_threshold(facts)) is not None:
         chosen = f", chosen for {threshold.criterion}" if threshold.criterion else ""
         figures.append(f"Threshold for pairs: {threshold.value:.6g}{chosen}")

@@ -4,7 +4,7 @@ search        kneighbors and MetricNeighbors: exact search
 classifier    MetricNeighborsClassifier
 regressor     MetricNeighborsRegressor
 prediction    which neighbours decide, and how sure it is
-calibration   votes on rows that took no part
+calibration   how neighbours vote, chosen on held-out rows
 strangeness   which rows are unlike all others
 """
 

@@ -13,18 +13,11 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearfar.learners.base import MetricLearner, features_of, fit_pipeline, learner_of
-from nearfar.learners.boosting import BoostMetric
-from nearfar.measures.neighbor_votes import (
-    DEFAULT_NEIGHBORS,
-    NUMBERS,
-    Reliability,
-    chosen_shares,
-    class_shares,
-)
-from nearfar.metrics.gallery import Gallery
+from nearfar.learners.selection.auto import AutoMetric
+from nearfar.measures.neighbor_votes import DEFAULT_NEIGHBORS, SoftVotes
 from nearfar.metrics.metric import Metric
 from nearfar.metrics.variants import GatedMetric, as_metric
-from nearfar.neighbors.calibration import cross_fitted
+from nearfar.neighbors.calibration import Voting, as_chosen, decide, held_out_votes
 from nearfar.neighbors.prediction import NeighborPredictor, Prediction
 from nearfar.numerics.missing import (
     at_rows,
@@ -46,20 +39,20 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    learner : MetricLearner or Pipeline, default=BoostMetric()
-        Learns the metric; cloned. All steps of a pipeline, which ends in a learner, are fitted
-        again for the calibration.
+    learner : MetricLearner or Pipeline, default=AutoMetric()
+        Learns the metric; cloned. A pipeline ends in a learner.
     n_neighbors : int or "auto", default="auto"
-        How many neighbours vote. "auto" chooses among 1, 3, 5, 9, 15 and 25 by the votes on rows
-        that took no part (see `calibrate`).
+        How many neighbours vote. "auto" chooses among up to 300 on held-out rows, and with whole
+        votes among up to 25.
     gate : {"hard", "soft"}, default="hard"
         For gated metrics: "hard" takes the neighbours under the query's own metric, "soft" takes
         soft neighbours under every metric, weighted by the gate. Other metrics ignore it.
-    calibrate : bool, default=True
-        Whether `predict_proba` returns probabilities, calibrated on rows that took no part. The
-        metric is learned again for that, from four fifths of the rows at a time, until 1000 rows
-        have been left out: five times for small tables, once for large ones. (`AutoMetric` puts
-        rows aside itself, and chooses the number of neighbours on others.) Otherwise
+    votes : {"soft", "whole"}, default="soft"
+        "soft" votes have weights that fall with the distance, and are added to a prior: the
+        classes' shares, or logistic regression. Held-out rows choose all of it by their log loss,
+        among settings whose error is within noise of the smallest. `AutoMetric` puts rows aside
+        itself; other learners are fitted again to half of the rows, with all that they have chosen,
+        which takes about a tenth of the time. With "whole" each neighbour has one vote, and
         `predict_proba` returns shares of votes, which claim too much.
 
     Attributes
@@ -71,11 +64,13 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     gallery_ : Gallery
         The training rows, ready to be searched.
     classes_ : array of shape (n_classes,)
+    votes_ : SoftVotes
+        How neighbours vote.
     n_neighbors_ : int
         How many neighbours vote.
     reliability_ : Reliability or None
-        How often votes were right on rows that took no part; it prints as a table. None without
-        `calibrate`, or if there are too few rows.
+        How often held-out rows have the predicted class, by its stated probability; it prints as a
+        table. None if nothing was held out.
 
     Examples
     --------
@@ -87,7 +82,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
     >>> classifier = MetricNeighborsClassifier().fit(X, y)
     >>> classifier.score(X_test, y_test) > 0.9
     True
-    >>> bool(classifier.reliability_.right.sum() > 0.9 * len(X))
+    >>> classifier.reliability_.error < 0.1
     True
     """
 
@@ -96,12 +91,12 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         learner: MetricLearner | Pipeline | None = None,
         n_neighbors: int | Literal["auto"] = "auto",
         gate: Literal["hard", "soft"] = "hard",
-        calibrate: bool = True,
+        votes: Literal["soft", "whole"] = "soft",
     ) -> None:
         self.learner = learner
         self.n_neighbors = n_neighbors
         self.gate = gate
-        self.calibrate = calibrate
+        self.votes = votes
 
     def fit(
         self,
@@ -121,8 +116,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             What rows belong to, for instance a person. Rows of one group are never both learned
             from and left out. By default, copies of a row are a group.
         sample_weight : array-like of shape (n_samples,), optional
-            How often each row counts for the learner. In votes, and in the calibration, each row
-            counts once; rows of weight 0 are left out.
+            How often each row counts for the learner. In votes each row counts once; rows of weight
+            0 are left out.
         """
         if kind_of(y) != "labels":
             raise ValueError(
@@ -148,6 +143,8 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         check_classes(labels)
         if self.gate not in ("hard", "soft"):
             raise ValueError(f'gate must be "hard" or "soft"; got {self.gate!r}.')
+        if self.votes not in ("soft", "whole"):
+            raise ValueError(f'votes must be "soft" or "whole"; got {self.votes!r}.')
         if self.n_neighbors != "auto":
             check_parameters({"n_neighbors": integer(at_least=1)}, self.get_params(deep=False))
             if int(self.n_neighbors) > len(points):
@@ -155,72 +152,63 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     f"n_neighbors={self.n_neighbors} is more than the {len(points)} rows of X."
                 )
         known = checked_groups(groups, len(points))
-        self.learner_, self.metric_ = self._learn(X, labels, known, weight)
-        self.gallery_ = Gallery(self.metric_, features_of(self.learner_, rows))
-        self.classes_, self._codes = np.unique(labels, return_inverse=True)
+        self.learner_ = self._learned(self._chosen_learner(), X, labels, known, weight)
+        self.metric_ = as_metric(learner_of(self.learner_).metric_)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
 
-        def votes_of(learned: Ints, seen: Ints, asked: Ints) -> Array:
-            """Learn from some rows, and return the votes of others."""
-            own = None if known is None else known[learned]
-            counts = None if weight is None else weight[learned]
-            some = _safe_indexing(rows, learned)
-            learner, metric = self._learn(some, labels[learned], own, counts)
-            X, new = (features_of(learner, _safe_indexing(rows, part)) for part in (seen, asked))
-            return self._votes(Gallery(metric, X), self._codes[seen], new)
+        def fit_to(some: Ints) -> tuple[Metric, Callable[[Ints], Floats]]:
+            """Learn from some rows, and return the metric and the features of any."""
+            own = None if known is None else known[some]
+            counts = None if weight is None else weight[some]
+            learner = as_chosen(self._chosen_learner(), self.learner_)
+            fitted = self._learned(learner, _safe_indexing(rows, some), labels[some], own, counts)
+            metric = as_metric(learner_of(fitted).metric_)
+            return metric, lambda asked: features_of(fitted, _safe_indexing(rows, asked))
 
-        self._count_votes(votes_of, points, known)
+        if self._soft(self.metric_):
+            k = min(self._n_neighbors or DEFAULT_NEIGHBORS, len(points))
+            voting = Voting(SoftVotes(k), k)
+        else:
+            voting = decide(
+                learner_of(self.learner_),
+                lambda: held_out_votes(fit_to, points, codes, known),
+                self._n_neighbors,
+                whole=self.votes == "whole",
+            )
+        self.votes_, self.reliability_ = voting.votes, voting.reliability
+        self.n_neighbors_ = min(self.votes_.n_neighbors, len(points))
+        self.predictor_ = NeighborPredictor(
+            self.metric_,
+            features_of(self.learner_, rows),
+            labels,
+            votes=self.votes_,
+            groups=known,
+        )
+        self.gallery_ = self.predictor_.gallery
         return self
 
-    def _count_votes(
-        self, votes_of: Callable[[Ints, Ints, Ints], Array], X: Floats, groups: Ints | None
-    ) -> None:
-        """Choose how many neighbours vote, and find how often they are right."""
-        chosen: int | None = getattr(self.learner_, "n_neighbors_", None)
-        if self.n_neighbors != "auto":
-            chosen = int(self.n_neighbors)
-        self.n_neighbors_, self.reliability_ = min(chosen or NUMBERS[-1], len(X)), None
-        soft, n_classes = self._soft(self.metric_), len(self.classes_)
-        held_out: tuple[Array, Ints] | None = getattr(self.learner_, "held_out_votes_", None)
-        enough = held_out is not None and held_out[0].shape[1] >= self.n_neighbors_ and not soft
-        if not enough and (self.calibrate or chosen is None):
-            held_out = cross_fitted(votes_of, X, self._codes, groups)
-        self.n_neighbors_ = min(chosen or DEFAULT_NEIGHBORS, len(X))
-        if held_out is None:
-            return
-        shares, actual = held_out
-        if not soft and chosen is None:
-            self.n_neighbors_, shares = chosen_shares(shares, actual, n_classes)
-        elif not soft:
-            shares = class_shares(shares[:, : self.n_neighbors_], n_classes)
-        if self.calibrate:
-            self.reliability_ = Reliability.of(shares, actual, self.n_neighbors_)
-
     def predict(self, X: ArrayLike) -> Array:
-        """Return the most frequent class among the nearest neighbours, the first of ties.
+        """Return the most probable class, the first of ties.
 
         Rows that are not in memory (a path, a Dask array or Rows) are read in blocks.
         """
         check_is_fitted(self)
-        return self.classes_[self._shares(X).argmax(axis=1)]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability of each class.
-
-        That of the class which wins the vote is how often votes as clear were right on rows that
-        took no part (`reliability_`). Without it, return the shares of the vote.
-        """
+        """Return the probability of each class: its share of the votes and of the prior."""
         check_is_fitted(self)
-        shares = self._shares(X)
-        if self.reliability_ is None:
-            return shares
-        totals = np.bincount(self._codes) / len(self._codes)
-        return self.reliability_.probabilities(shares, totals)
+        rows = as_rows(X)
+        if rows is not None:
+            return rows.transformed(_probabilities_of_block, rows.executor.hold(self))
+        return self._probabilities(self._points(X))
 
     def explain(self, X: ArrayLike) -> Prediction:
         """Return predictions with the neighbours that decided, and how sure they are.
 
-        Its `probability` is the largest of `predict_proba`. `p_value` is small for rows that are
-        unlike all training rows, by the metric or not.
+        Its `probability` is the largest of `predict_proba`, and its `share` the part of it that
+        comes from neighbours. `p_value` is small for rows that are unlike all training rows, by the
+        metric or not.
 
         Parameters
         ----------
@@ -233,43 +221,37 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self._soft(self.metric_):
             raise ValueError('With gate="soft" no few neighbours decide; use gate="hard".')
-        predictor = NeighborPredictor(
-            self.metric_,
-            self.gallery_.X,
-            self.classes_[self._codes],
-            n_neighbors=self.n_neighbors_,
-            reliability=self.reliability_,
-        )
-        return predictor.predict(self._points(X))
+        return self.predictor_.predict(self._points(X))
 
-    def _learn(
-        self, X: ArrayLike, y: Array, groups: Ints | None, weight: Vector | None
-    ) -> tuple[MetricLearner | Pipeline, Metric]:
-        learner = BoostMetric() if self.learner is None else self.learner
+    @property
+    def _n_neighbors(self) -> int | None:
+        return None if self.n_neighbors == "auto" else int(self.n_neighbors)
+
+    def _chosen_learner(self) -> MetricLearner | Pipeline:
+        return AutoMetric() if self.learner is None else self.learner
+
+    def _learned(
+        self,
+        learner: MetricLearner | Pipeline,
+        X: ArrayLike,
+        y: Array,
+        groups: Ints | None,
+        weight: Vector | None,
+    ) -> MetricLearner | Pipeline:
         learner_of(learner)  # or says that there is none
-        fitted = fit_pipeline(clone(learner), X, y, groups=groups, sample_weight=weight)
-        return fitted, as_metric(learner_of(fitted).metric_)
+        fitted: MetricLearner | Pipeline = fit_pipeline(
+            clone(learner), X, y, groups=groups, sample_weight=weight
+        )
+        return fitted
 
-    def _votes(self, gallery: Gallery, codes: Ints, points: Floats) -> Array:
-        """Return classes of the nearest rows of a gallery, or of soft neighbours their shares."""
-        if not self._soft(gallery.metric):
-            k = min(self.n_neighbors_, len(gallery))
-            return codes[gallery.search(points).nearest(k)[1]]
-        present, votes = gallery.metric.class_votes(gallery.X, codes, points)
+    def _probabilities(self, points: Floats) -> NDArray[np.float64]:
+        if not self._soft(self.metric_):
+            return np.asarray(self.predictor_.outcome(points)[0])
+        codes = self.predictor_.codes
+        present, votes = self.metric_.class_votes(self.gallery_.X, codes, points)
         out = np.zeros((len(points), len(self.classes_)))
         out[:, present] = votes
         return out
-
-    def _shares(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the share of each class in the votes of the training rows."""
-        rows = as_rows(X)
-        if rows is not None:
-            return rows.transformed(_shares_of_block, rows.executor.hold(self))
-        return self._shares_of(self._points(X))
-
-    def _shares_of(self, points: Floats) -> NDArray[np.float64]:
-        votes = self._votes(self.gallery_, self._codes, points)
-        return votes if self._soft(self.metric_) else class_shares(votes, len(self.classes_))
 
     def _soft(self, metric: object) -> TypeGuard[GatedMetric]:
         return self.gate == "soft" and isinstance(metric, GatedMetric)
@@ -282,5 +264,7 @@ class MetricNeighborsClassifier(ClassifierMixin, BaseEstimator):
             return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
 
 
-def _shares_of_block(X: Floats, classifier: MetricNeighborsClassifier) -> NDArray[np.float64]:
-    return classifier._shares_of(features_of(classifier.learner_, X))
+def _probabilities_of_block(
+    X: Floats, classifier: MetricNeighborsClassifier
+) -> NDArray[np.float64]:
+    return classifier._probabilities(features_of(classifier.learner_, X))

@@ -13,6 +13,9 @@ new row x_0:
 
     p = #{training rows x_i, and the new row itself: s_F(i)(x_i) >= s_F(i)(x_0)} / (n + 1)
 
+If rows belong to groups, folds are of whole groups, n is the number of groups, and a row counts for
+its share of its group: the new row is one of a new group.
+
 This is cross-conformal prediction (V. Vovk: Cross-conformal predictors, 2015). The p-value of a
 single fold is exact: if the new row is like the training rows, P(p <= a) <= a. That of all
 folds is about as exact (`benchmarks/strangers.py`).
@@ -44,11 +47,15 @@ _SMALLEST_VARIANCE = 1e-12
 
 
 class Fold(NamedTuple):
-    """Rows outside of a fold, how far they are from their nearest rows, and scores of the fold."""
+    """Rows outside of a fold, how far they are from their nearest rows, and scores of the fold.
+
+    `above` is the weight of the scores from each on.
+    """
 
     gallery: Gallery
     near: Vector
     scores: Vector
+    above: Vector
 
 
 class Strangeness:
@@ -57,39 +64,46 @@ class Strangeness:
     Parameters
     ----------
     X: shape (n_samples, n_features). Training rows; copies count once.
-    codes: shape (n_samples,). Their classes.
+    codes, groups: shape (n_samples,). Their classes, and what they belong to.
     """
 
-    def __init__(self, X: ArrayLike, codes: Ints | None = None) -> None:
+    def __init__(self, X: ArrayLike, codes: Ints | None = None, groups: Ints | None = None) -> None:
         points = np.asarray(X)
         some = np.random.default_rng(0).permutation(len(points))[:_MOST_ROWS]
         rows, first = np.unique(points[some].astype(np.float64), axis=0, return_index=True)
         order = np.argsort(first)
         rows, chosen = rows[order], some[first[order]]
         classes = np.zeros(len(rows), dtype=np.intp) if codes is None else codes[chosen]
-        fold = np.arange(len(rows)) % _FOLDS
+        group = np.arange(len(rows))
+        if groups is not None:
+            group = np.unique(np.asarray(groups)[chosen], return_inverse=True)[1]
+        fold, weight = group % _FOLDS, 1 / np.bincount(group)[group]
+        self.n_units = 0.0
         self.folds: list[Fold] = []
         for number in np.unique(fold):
             known = rows[fold != number]
             if len(known) > _NEIGHBORS:
                 gallery = Gallery(_all_columns(known, classes[fold != number]), known)
                 near = gallery.search().nearest(_NEIGHBORS)[0].mean(axis=1)
-                scores = np.sort(_scores(gallery, near, rows[fold == number]))
-                self.folds.append(Fold(gallery, near, scores))
+                scores = _scores(gallery, near, rows[fold == number])
+                order = np.argsort(scores)
+                above = np.append(np.cumsum(weight[fold == number][order][::-1])[::-1], 0.0)
+                self.n_units += above[0]
+                self.folds.append(Fold(gallery, near, scores[order], above))
 
     def p_values(self, queries: ArrayLike) -> Vector:
         """Return small numbers for rows that are unlike the training rows."""
         points = np.asarray(queries, dtype=np.float64)
         stranger = np.ones(len(points))
-        for gallery, near, scores in self.folds:
+        for gallery, near, scores, above in self.folds:
             own = _scores(gallery, near, points) * (1 - _ROUNDING)
-            stranger += len(scores) - np.searchsorted(scores, own)
+            stranger += above[np.searchsorted(scores, own)]
         return np.asarray(stranger * self.smallest)
 
     @property
     def smallest(self) -> float:
         """The smallest p-value."""
-        return 1 / (1 + sum(len(fold.scores) for fold in self.folds))
+        return 1 / (1 + self.n_units)
 
 
 def _scores(gallery: Gallery, near: Vector, rows: Floats) -> Vector:

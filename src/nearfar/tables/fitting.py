@@ -1,32 +1,25 @@
-"""What a fit to all rows has beside the metric: how often votes are right, and notes."""
+"""What a fit to all rows has beside the metric: how neighbours vote, and notes."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from nearfar.frames.table import Table
 from nearfar.learners.base import MetricLearner
-from nearfar.measures.neighbor_votes import (
-    NUMBERS,
-    Reliability,
-    best_number,
-    chosen_shares,
-    class_shares,
-)
-from nearfar.metrics.gallery import Gallery
+from nearfar.metrics.metric import Metric
 from nearfar.metrics.training_facts import Votes, class_digest
 from nearfar.metrics.variants import as_metric
-from nearfar.neighbors.calibration import cross_fitted
+from nearfar.neighbors.calibration import as_chosen, decide, held_out_votes
 from nearfar.runtime.messages import note, option
 from nearfar.runtime.progress import stage
 from nearfar.supervision import Pairs, Triplets
-from nearfar.typing import Array, Ints
+from nearfar.typing import Array, Floats, Ints
 
 Progress = Callable[[int, int, str], None]
 """Called with what is done, the total, and what is next."""
@@ -44,46 +37,31 @@ def no_progress(done: int, total: int, label: str) -> None:
     """Show nothing."""
 
 
-@stage("learning how often votes are right")
+@stage("learning how neighbours vote")
 def votes_of(fitted: MetricLearner, learner: MetricLearner, table: Table) -> Votes | None:
-    """Return how often votes are right on rows that took no part: others learn without them.
-
-    Of numbers, return how many neighbours predict best. A learner that puts rows aside says what
-    the votes on them were.
-    """
+    """Return how neighbours vote best on held-out rows, and how often they are right."""
     X, y, numbers = table.X, table.y, table.kind == "numbers"
-    asked = getattr(fitted, "held_out_votes_", None)
-    best = getattr(fitted, "n_neighbors_", None)
     if y is None:
         return None
-    if numbers and best is not None:
-        return Votes("", [], [], best)
     classes, codes = np.unique(y, return_inverse=True)
-    values = y if numbers else codes
-    most = min(NUMBERS[-1], len(X) // 2)
 
-    def found(learned: Ints, seen: Ints, asked: Ints) -> Array:
-        groups = None if table.groups is None else table.groups[learned]
-        metric = as_metric(clone(learner).fit(X[learned], y[learned], groups=groups).metric_)
-        return values[seen[Gallery(metric, X[seen]).search(X[asked]).nearest(most)[1]]]
+    def fit_to(some: Ints) -> tuple[Metric, Callable[[Ints], Floats]]:
+        groups = None if table.groups is None else table.groups[some]
+        again = as_chosen(learner, fitted).fit(X[some], y[some], groups=groups)
+        return as_metric(again.metric_), lambda rows: X[rows]
 
-    held_out = asked or cross_fitted(found, X, values, table.groups)
-    if held_out is None:
-        return None
-    votes, actual = held_out
-    if numbers:
-        return Votes("", [], [], best_number([(votes, actual)], numbers=True))
-    by_count = [
-        Reliability.of(class_shares(votes[:, :k], len(classes)), actual, k)
-        for k in range(1, min(NUMBERS[-1], votes.shape[1]) + 1)
-    ]
-    if best is None:
-        best, shares = chosen_shares(votes, actual, len(classes))
-        by_count[best - 1] = Reliability.of(shares, actual, best)
-    counted, right = (
-        [getattr(r, name).tolist() for r in by_count] for name in ("counted", "right")
-    )
-    return Votes(class_digest(classes), counted, right, best)
+    values = y.astype(np.float64) if numbers else codes
+    voting = decide(fitted, lambda: held_out_votes(fit_to, X, values, table.groups))
+    curve, margins = voting.reliability, voting.margins
+    votes = asdict(voting.votes) | {"linear": int(voting.votes.linear)}
+    found = Votes("" if numbers else class_digest(classes), voting.best, **votes)
+    if curve is not None:
+        rows, sums, hits = (tuple(a.tolist()) for a in (curve.counted, curve.stated, curve.right))
+        found = replace(found, counted=rows, stated=sums, right=hits)
+    if margins is not None:
+        scores = tuple(margins.scores.tolist())
+        found = replace(found, base=margins.base, scores=scores, n_rows=margins.n_rows)
+    return found
 
 
 @contextmanager

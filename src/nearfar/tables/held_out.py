@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -356,7 +356,9 @@ def test_rows(
             each = clone(each)
             if each.tells_expected:
                 each.set_params(expected_folds=1)
-            fitted = fit_within(seconds, each, X, own, groups, predictor)
+            # Without learning, a linear prior would be one.
+            how = predictor if who == LEARNED else partial(predictor, votes="whole")
+            fitted = fit_within(seconds, each, X, own, groups, how)
             who = who if who == LEARNED else found.name_of(fitted.learner_)
             predicted = found.predict(who, test, fitted, X_test)
             if not found.n_splits:

@@ -17,7 +17,7 @@ from nearfar.frames.metric_files import best_neighbors, load_metric, note_same_r
 from nearfar.frames.reader import named_columns, require_columns
 from nearfar.frames.reading import as_source, read_new, read_table
 from nearfar.frames.table import Table
-from nearfar.measures.neighbor_votes import Reliability
+from nearfar.measures.neighbor_votes import Margins, SoftVotes
 from nearfar.metrics.training_facts import (
     class_digest,
     note_learned_rows,
@@ -34,6 +34,10 @@ _SAME_ROWS = 0.5
 # Of probabilities.
 _DIGITS = 6
 _ROWS_SHOWN = 10
+# Neighbours that are named.
+_MOST_VOTERS = 25
+# Share of intervals that hold the number.
+_COVERAGE = 0.9
 
 
 @forwards(read_table, "label numbers drop ids")
@@ -52,8 +56,8 @@ def predict(
 ) -> Predicted:
     """Predict labels of new rows from their nearest training rows.
 
-    A prediction has the probability that it is right, as measured on held-out rows. Rows that are
-    unlike all training rows are marked.
+    A prediction has the probability of each class, or the 90% interval of a number, as measured on
+    held-out rows. Rows that are unlike all training rows are marked.
 
     Parameters
     ----------
@@ -61,8 +65,8 @@ def predict(
     train: Training rows with labels: a table, or an array.
     new: Rows to predict, in the same formats.
     keep: Columns of the new rows to copy, separated by commas.
-    neighbors: Neighbours that vote; by default as many as the file says.
-    voters: Name the neighbours that decided, with their labels and distances.
+    neighbors: Neighbours with a whole vote each; by default votes are as in the file.
+    voters: Name the nearest neighbours, up to 25, with their labels and distances.
     level: Share of rows like the training rows that are called unlike.
     out: Table to write, with all rows.
     progress: Called with the number of rows so far, of all rows, and "rows".
@@ -79,8 +83,7 @@ def predict(
     reading.pop("numbers", None)
     asked, labels, n_known = read_new(source, learned, **reading), known.labels, len(known)
     numbers = known.kind == "numbers"
-    neighbors = best_neighbors(path, n_known) if neighbors is None else neighbors
-    if neighbors >= n_known:
+    if neighbors is not None and neighbors >= n_known:
         too_many = option("neighbors", neighbors)
         raise ValueError(f"{too_many} must be less than the {n_known} training rows.")
     copied = pl.DataFrame()
@@ -90,13 +93,9 @@ def predict(
         require_columns(source, frame.columns, names)
         copied = frame.select(names)
     note_learned_rows(path, asked.X)
+    votes, margins, measured = _voting(path, known, neighbors)
     predictor = NeighborPredictor(
-        learned,
-        known.X,
-        labels,
-        n_neighbors=neighbors,
-        numbers=numbers,
-        reliability=None if numbers else _reliability(path, known, neighbors),
+        learned, known.X, labels, votes=votes, numbers=numbers, groups=known.groups
     )
     if level < (least := predictor.strangeness.smallest):
         rows = f"with {n_known} training rows, no row can be called unlike"
@@ -110,13 +109,19 @@ def predict(
         found = predictor.predict(asked.X[places])
         unlike = found.unlike(level)
         columns: dict[str, Any] = {row: asked.row_names(places), "prediction": found.values}
-        if found.probability is not None:
+        if found.probabilities is not None and measured:
             # Training rows tell nothing about rows that are unlike them, and counts of them nothing
             # about more digits.
-            sure = pl.Series(found.probability).round(_DIGITS)
-            columns["probability"] = sure.set(pl.Series(unlike), None)
+            each = zip(predictor.classes, found.probabilities.T, strict=True)
+            stated = {"probability": found.probability}
+            stated |= {f"probability_{name}": own for name, own in each}
+            for name, own in stated.items():
+                columns[name] = pl.Series(own).round(_DIGITS).set(pl.Series(unlike), None)
+        if found.spread is not None and margins is not None:
+            ends = margins.intervals(found.values, found.spread, _COVERAGE)
+            columns["low"], columns["high"] = ends.T
         columns["unlike"] = unlike
-        for place, near in enumerate(found.indices.T if voters else [], start=1):
+        for place, near in enumerate(found.indices.T[:_MOST_VOTERS] if voters else [], start=1):
             columns[f"neighbor_{place}"] = known.row_names(near)
             columns[f"label_{place}"] = labels[near]
             columns[f"distance_{place}"] = found.distances[:, place - 1]
@@ -131,25 +136,30 @@ def predict(
     return Predicted(table, f"{title} {known.name}", row, level, str(out or ""))
 
 
-def _reliability(path: Path, train: Table, n_neighbors: int) -> Reliability | None:
-    """Return how often votes of these training rows are right, by the file of a metric.
+def _voting(
+    path: Path, train: Table, neighbors: int | None
+) -> tuple[SoftVotes, Margins | None, bool]:
+    """Return how training rows vote, how wide intervals are, and whether held-out rows told.
 
-    None, with a note, if the file does not tell, or if it was learned from other rows or classes.
+    They have whole votes with a number of neighbours, or, with a note, if the file does not say how
+    neighbours vote, or if it was learned from other rows or classes.
     """
-    votes, why, classes = stored_votes(path), "", np.unique(train.labels)
-    if votes is None:
-        why = f"{path} does not say how often votes are right"
-    elif class_digest(classes) != votes.classes:
+    votes, numbers, k = stored_votes(path), train.kind == "numbers", neighbors
+    if neighbors is not None:
+        why = f"{option('neighbors', neighbors)} gives each a whole vote"
+    elif votes is None:
+        why = f"{path} does not say how neighbours vote"
+    elif votes.classes != ("" if numbers else class_digest(np.unique(train.labels))):
         why = f"{path} was learned from other classes"
     elif share_learned_from(path, train.X) < _SAME_ROWS:
         why = f"{path} was learned from other rows"
-    elif n_neighbors > len(votes.counted):
-        why = f"{path} has probabilities for at most {len(votes.counted)} neighbours"
     else:
-        counts, right = (np.array(each[n_neighbors - 1]) for each in (votes.counted, votes.right))
-        return Reliability(counts, right, len(classes))
-    note(f"{why}: there are no probabilities.")
-    return None
+        k = min(votes.n_neighbors, len(train))
+        scores, soft = np.array(votes.scores), (votes.decay, votes.prior_rows, bool(votes.linear))
+        margins = Margins(votes.base, scores, votes.n_rows) if len(scores) else None
+        return SoftVotes(k, *soft), margins, True
+    note(f"{why}: there are no {'intervals' if numbers else 'probabilities'}.")
+    return SoftVotes(k or best_neighbors(path, len(train))), None, False
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +169,9 @@ class Predicted:
     Attributes
     ----------
     table: Columns that are copied, the name of the row, prediction, probability (of classes, if the
-        file of the metric tells; missing where a row is unlike), unlike; for each neighbour that
-        decided its name, label and distance, if they are asked for.
+        file of the metric tells; missing where a row is unlike) and that of each class, low and
+        high (of numbers: the 90% interval), unlike; for each of the nearest neighbours its name,
+        label and distance, if they are asked for.
     row: The column that names rows.
     out: The file that has them, if any.
     """
@@ -181,7 +192,8 @@ class Predicted:
             lines = [f"Predictions for {counted(n_rows, 'row')} written to {self.out}"]
         else:
             names = [n for n in self.table.columns if n.startswith("neighbor_")]
-            shown = [self.row, "prediction", *{"probability"} & {*self.table.columns}, *names]
+            sure = [n for n in ("probability", "low", "high") if n in self.table.columns]
+            shown = [self.row, "prediction", *sure, *names]
             first = [
                 [_cell(name, row[name], unlike=row["unlike"]) for name in shown]
                 for row in self.table.head(_ROWS_SHOWN).iter_rows(named=True)

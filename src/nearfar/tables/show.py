@@ -26,7 +26,6 @@ from nearfar.metrics.metric import Metric
 from nearfar.metrics.training_facts import (
     Importance,
     stored_importance,
-    stored_labels,
     stored_spreads,
     stored_threshold,
     stored_votes,
@@ -106,10 +105,8 @@ def _metric_lines(path: Path, document: dict[str, Any]) -> list[str]:
         chosen_for = f"chosen for {threshold.criterion}"
         lines.append(f"Threshold for pairs: {threshold.value:.6g}, {chosen_for}.")
     if (votes := stored_votes(path)) is not None and votes.counted:
-        counts, right = (np.array(each[votes.best - 1]) for each in (votes.counted, votes.right))
-        labels = stored_labels(path)
-        n_classes = 0 if labels is None else len(labels.sizes)
-        rates = Reliability(counts, right, n_classes).table()
+        curve = (np.array(each) for each in (votes.counted, votes.stated, votes.right))
+        rates = Reliability(*curve).table()
         lines.append(text_table(RELIABILITY_HEADINGS, rates))
     parts = document["metrics"]
     if any("features" in part and not part["correlations"] for part in parts):

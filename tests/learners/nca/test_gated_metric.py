@@ -55,7 +55,7 @@ class TestGatedMetric:
         soft = MetricNeighborsClassifier(
             MixtureNCA(scale="standard", n_metrics=3, random_state=0),
             gate="soft",
-            calibrate=False,
+            votes="whole",
         ).fit(X, y)
         np.testing.assert_allclose(soft.predict_proba(X[:9]), metric.class_votes(X, y, X[:9])[1])
         classes, votes = metric.class_votes(X, y, X)

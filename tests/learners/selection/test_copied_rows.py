@@ -62,16 +62,19 @@ def fold(known, test, groups=None):
     return Fold(metrics, points, y, rows[:n], rows[n:], groups)
 
 
+WHOLE = (3, None), (3, None)
+
+
 class TestExpectedError:
     def test_the_interval_counts_groups(self):
         """Copies of test rows add nothing: the interval is that of the different rows."""
         rng = np.random.default_rng(1)
         train, test = rng.standard_normal((200, 3)), rng.standard_normal((50, 3))
         y, y_test = rng.integers(0, 2, 200), rng.integers(0, 2, 50)
-        alone = expect_error([fold((train, y), (test, y_test))], 200, ks=(3, 3))
+        alone = expect_error([fold((train, y), (test, y_test))], 200, votes=WHOLE)
         tested = np.tile(test, (4, 1)), np.tile(y_test, 4)
         groups = np.append(np.arange(200), 200 + np.tile(np.arange(50), 4))
-        copied = expect_error([fold((train, y), tested, groups)], 200, ks=(3, 3))
+        copied = expect_error([fold((train, y), tested, groups)], 200, votes=WHOLE)
         assert copied.value == pytest.approx(alone.value, abs=0.002)
         # Fifty groups of four equal rows have the variance of fifty rows, over 49 in place of 50.
         variance = 1.3 * alone.value * (1 - alone.value) / 49
@@ -82,8 +85,8 @@ class TestExpectedError:
         rng = np.random.default_rng(2)
         train, test = rng.standard_normal((60, 3)), rng.standard_normal((30, 3))
         y, y_test = rng.integers(0, 2, 60), rng.integers(0, 2, 30)
-        plain = expect_error([fold((train, y), (test, y_test))], 90, ks=(3, 3))
-        grouped = expect_error([fold((train, y), (test, y_test), np.arange(90))], 90, ks=(3, 3))
+        plain = expect_error([fold((train, y), (test, y_test))], 90, votes=WHOLE)
+        grouped = expect_error([fold((train, y), (test, y_test), np.arange(90))], 90, votes=WHOLE)
         assert grouped.value == plain.value
         assert grouped.high > plain.high
 

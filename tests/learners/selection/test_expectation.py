@@ -19,6 +19,7 @@ from nearfar.learners.selection.expectation import (
 )
 
 IDENTITY = Metric.identity(2)
+WHOLE = (3, None), (3, None)
 
 
 def fold(known, test, groups=None, metrics=(IDENTITY, IDENTITY)):
@@ -39,7 +40,7 @@ def test_with_all_rows_there_it_is_about_the_error_of_three_neighbours(rng, n):
     X, y = stripes(rng, n)
     test, y_test = stripes(rng, 200)
     voters = KNeighborsClassifier(min(3, n)).fit(X, y)
-    expected = expect_error([fold((X, y), (test, y_test))], n_rows=n, ks=(3, 3))
+    expected = expect_error([fold((X, y), (test, y_test))], n_rows=n, votes=WHOLE)
     assert expected.value == pytest.approx(np.mean(voters.predict(test) != y_test), abs=0.06)
     assert (expected.low, expected.high) == mean_interval(
         expected.value, 1.3 * expected.value * (1 - expected.value) / 200, 200
@@ -56,8 +57,8 @@ def test_errors_are_extrapolated_to_all_rows(rng):
         voters = KNeighborsClassifier(3).fit(X, y)
         truth.append(np.mean(voters.predict(test) != y_test))
         part = fold((X[:300], y[:300]), (test, y_test))
-        naive.append(expect_error([part], 300, ks=(3, 3)).value)
-        found.append(expect_error([part], 400, ks=(3, 3)).value)
+        naive.append(expect_error([part], 300, votes=WHOLE).value)
+        found.append(expect_error([part], 400, votes=WHOLE).value)
     # Ten independent draws: t of 9 degrees of freedom exceeds 4.8 once in a thousand.
     assert np.abs(ttest_rel(found, truth).statistic) < 4.8
     assert ttest_rel(naive, truth).statistic > 4.8
@@ -66,7 +67,7 @@ def test_errors_are_extrapolated_to_all_rows(rng):
 def test_no_error_stays_none(rng):
     X = np.repeat([[0.0, 0.0], [9.0, 9.0]], 20, axis=0) + rng.uniform(size=(40, 2))
     y = np.repeat([0, 1], 20)
-    assert expect_error([fold((X, y), (X, y))], n_rows=60, ks=(3, 3)).value == 0
+    assert expect_error([fold((X, y), (X, y))], n_rows=60, votes=WHOLE).value == 0
 
 
 def test_in_words():

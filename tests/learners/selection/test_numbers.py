@@ -27,6 +27,7 @@ from nearfar.supervision.supervision import are_numbers, warn_of_integers
 
 X, Y = make_friedman1(240, n_features=8, noise=0.5, random_state=0)
 FRESH, Y_FRESH = make_friedman1(2000, n_features=8, noise=0.5, random_state=1)
+WHOLE = (5, None), (5, None)
 LINEAR = ["MLKR", "InverseCovariance"]
 
 
@@ -108,7 +109,7 @@ def test_it_is_better_than_no_learning(linear):
     assert r2(linear.metric_) > r2(Metric.identity(8)) + 0.1
     assert linear.weights_["MLKR"] > 0.5
     assert linear.n_neighbors_ in NUMBERS
-    assert linear.held_out_votes_ is None
+    assert len(linear.held_out_votes_.actual) == linear.expected_.n
 
 
 def test_what_is_expected(linear):
@@ -138,12 +139,12 @@ def test_a_metric_that_bends_where_the_numbers_do():
 
 @pytest.mark.parametrize("known", [120, 240])
 def test_expectations_against_scikit_learn(known):
-    """With all rows there, R2 and MAE are those of scikit-learn, but for what halves tell."""
+    """With all rows there, R2 and MAE are those of scikit-learn."""
     rows = np.arange(240)
     metric = Metric(np.diag(np.arange(8.0)))
     fold = Fold((Metric.identity(8), metric), np.vstack([X, FRESH]), np.append(Y, Y_FRESH),
                 rows[:known], np.arange(240, 2240))  # fmt: skip
-    found = expect_numbers([fold], known, (5, 5))
+    found = expect_numbers([fold], known, WHOLE)
     for value, error, own in (
         (found.baseline, found.mae.baseline, Metric.identity(8)),
         (found.value, found.mae.value, metric),
@@ -156,11 +157,11 @@ def test_expectations_against_scikit_learn(known):
 
 def test_copies_in_groups_count_once():
     rows, metrics = np.arange(240), (Metric.identity(8), Metric(np.diag(np.arange(8.0))))
-    plain = expect_numbers([Fold(metrics, X, Y, rows[:120], rows[120:])], 240, (5, 5))
+    plain = expect_numbers([Fold(metrics, X, Y, rows[:120], rows[120:])], 240, WHOLE)
     copies = np.append(rows, rows)
     fold = Fold(metrics, X[copies], Y[copies], rows[:120], np.append(rows[120:], 240 + rows[120:]),
                 copies)  # fmt: skip
-    grouped = expect_numbers([fold], 240, (5, 5))
+    grouped = expect_numbers([fold], 240, WHOLE)
     assert grouped.value == pytest.approx(plain.value, abs=0.01)
     length, same = (np.log((1 - each.low) / (1 - each.high)) for each in (plain, grouped))
     assert same == pytest.approx(length, rel=0.02)

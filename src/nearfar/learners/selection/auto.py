@@ -19,13 +19,13 @@ from nearfar.learners.scaling import Scaler
 from nearfar.learners.selection.auto_problem import AutoProblem, outer_splits
 from nearfar.learners.selection.choice import Selection
 from nearfar.learners.selection.expectation import Expected
+from nearfar.measures.neighbor_votes import HeldOutVotes
 from nearfar.metrics.metric import Metric
 from nearfar.runtime import parameters
 from nearfar.runtime.messages import ShowsFit, bars, fragment
 from nearfar.runtime.parameters import choice, integer, number, optional
 from nearfar.runtime.progress import should_stop
 from nearfar.supervision import Split, Supervision
-from nearfar.typing import Ints
 
 
 @learner
@@ -64,8 +64,8 @@ class AutoMetric(ShowsFit, MetricLearner):
         Share of each candidate in the mean squared distance; they sum to one. "Euclidean" is
         Euclidean distance between scaled points.
     n_neighbors_ : int
-        How many neighbours vote best on held-out rows, or have the best mean of numbers; 3 where
-        no rows vote.
+        How many neighbours vote best on held-out rows with a whole vote each, or have the best
+        mean of numbers; 3 where no rows vote.
     leaderboard_ : list of dict
         What became of each candidate: its mean log-likelihood of held-out data, alone with
         Euclidean distance (of numbers, minus their mean squared error as a share of the variance),
@@ -73,13 +73,16 @@ class AutoMetric(ShowsFit, MetricLearner):
         The best one comes first.
     expected_ : Expected or None
         What to expect on new data: the measure on data that played no part in learning, the number
-        of rows and classes that it is for, its 90 % interval, and the same for Euclidean distance,
-        which is not better unless `n_components` is given. None if there are too few data to put
+        of rows and classes that it is for, its 90 % interval, and the same for Euclidean distance
+        with whole votes. If these are better than whole votes with learning, Euclidean distance
+        is the result unless `n_components` is given. None if there are too few data to put
         aside. Each row counts once, also with `sample_weight`.
-    held_out_votes_ : tuple of arrays or None
-        For the rows that were put aside, classes of the nearest rows that a metric was learned
-        from, the nearest first, and their own; as numbers. Probabilities come from them
-        (`MetricNeighborsClassifier`). None if there are none, or if their classes are new.
+    votes_ : SoftVotes or None
+        How neighbours vote best on held-out rows, with weights by distance and a prior
+        (`MetricNeighborsClassifier`); `expected_` is measured on others.
+    held_out_votes_ : HeldOutVotes or None
+        The rows of `expected_`, with their nearest training rows. None if rows don't vote, or if
+        their classes are new.
     history_ : History
         An iteration is a candidate; the objective is the mean negative log-likelihood of held-out
         data under the best blend so far.
@@ -160,19 +163,18 @@ class AutoMetric(ShowsFit, MetricLearner):
         super()._fit_problem(problem, prepared, data, method, selection, inputs, notes)
         assert isinstance(problem, AutoProblem)
         self.expected_: Expected | None = None
-        self.held_out_votes_: tuple[Ints, Ints] | None = None
+        self.held_out_votes_: HeldOutVotes | None = None
         if problem.blend_of_known is not None:
             builder = builder_of(problem, prepared, method)
             known = problem.blend_of_known.metric(replace(builder, span=None))
             folds = list(self._folds(problem, (prepared.scaler.euclidean, known), data, method))
-            self.expected_ = problem.expected(data.X, folds)
+            self.expected_, self.held_out_votes_ = problem.expected(data.X, folds)
             # With few components, the baseline is not what would be the result.
             if self.expected_.worse and self.n_components is None:
                 self.metric_ = builder.lift(problem.without_learning().metric(builder))
                 self.__dict__ |= problem.attributes(self.history_, builder)
-                self.expected_ = self.expected_.without_learning
                 folds = [((plain, plain), split) for (plain, _), split in folds]
-            self.held_out_votes_ = problem.held_out_votes(data.X, folds)
+                self.expected_, self.held_out_votes_ = problem.expected(data.X, folds)
 
     def _folds(
         self, problem: AutoProblem, metrics: tuple[Metric, Metric], data: Data, method: FitMethod

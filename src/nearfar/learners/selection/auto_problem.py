@@ -43,6 +43,7 @@ from nearfar.learners.selection.choice import EXACT_ROWS, Selection, Trial, best
 from nearfar.learners.selection.expectation import (
     Expected,
     Fold,
+    Votes,
     expect_error,
     expect_judgements,
     expect_numbers,
@@ -58,14 +59,19 @@ from nearfar.learners.selection.held_out import (
     optimal_weights,
     sample,
 )
-from nearfar.measures.neighbor_votes import DEFAULT_NEIGHBORS, NUMBERS, best_number
+from nearfar.measures.neighbor_votes import (
+    DEFAULT_NEIGHBORS,
+    HeldOutVotes,
+    SoftVotes,
+    best_number,
+)
 from nearfar.metrics.feature_maps import moved
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.history import History, Iteration, Iterations
 from nearfar.runtime.progress import OutOfTimeError, WorkClock, deadline, early_stop
 from nearfar.runtime.threads import ThreadExecutor
 from nearfar.supervision import Split, Supervision
-from nearfar.typing import Floats, Ints, Matrix
+from nearfar.typing import Floats, Matrix
 
 # What is put aside: more makes the expectation sharper and the trial metrics worse, and from fewer
 # rows or constraints an interval says nothing.
@@ -204,7 +210,8 @@ class AutoProblem(Problem):
     Attributes
     ----------
     blend_of_known: The blend that was learned from what was not put aside.
-    best_numbers: How many neighbours vote best on held-out rows, without and with learning.
+    best_votes: How neighbours vote best on held-out rows, without and with learning: how many
+        with whole votes, and soft votes.
     seconds: How long everything up to that blend took.
     clock: Seconds since the fit began.
     """
@@ -233,7 +240,7 @@ class AutoProblem(Problem):
         self.parts: list[Part] = []
         self.priors: list[Floats] = []
         self.blend_of_known: Blend | None = None
-        self.best_numbers = DEFAULT_NEIGHBORS, DEFAULT_NEIGHBORS
+        self.best_votes: Votes = (DEFAULT_NEIGHBORS, None), (DEFAULT_NEIGHBORS, None)
         self.seconds = 0.0
         self.clock = WorkClock()
 
@@ -279,7 +286,7 @@ class AutoProblem(Problem):
                     best = min(best, -candidate.value)
                 yield Iteration(best, payload=self._tried())
         chosen = self._find_weights(self._tried())
-        self.best_numbers = self._find_neighbors([]), self._find_neighbors(chosen)
+        self.best_votes = self._find_votes([]), self._find_votes(chosen)
         if self.outer is not None:
             self.blend_of_known = self._blend(chosen, inner, (self.budget - clock()) / 2)
         self.seconds = clock()
@@ -375,20 +382,22 @@ class AutoProblem(Problem):
             start = weights[np.append(True, kept)]
         return []
 
-    def _find_neighbors(self, chosen: list[Candidate]) -> int:
-        """Return how many neighbours vote best for held-out rows, by the blend of trial fits."""
-        votes = []
+    def _find_votes(self, chosen: list[Candidate]) -> tuple[int, SoftVotes | None]:
+        """Return how neighbours vote best for held-out rows, by the blend of trial fits."""
+        votes: list[HeldOutVotes] = []
         for number, (part, prior) in enumerate(zip(self.parts, self.priors, strict=True)):
             found = part.held_out
             if not isinstance(found, FoundRows) or getattr(found, "own", None) is not None:
-                return DEFAULT_NEIGHBORS
+                break
             H = self.euclidean.weight * prior if chosen else prior
             for each in chosen:
                 H = H + each.weight * each.tried.stages[number].tables[1]
-            votes.append(found.nearest(H))
-        weights = [getattr(part.held_out, "weight", None) for part in self.parts]
-        numbers = self.supervision.kind == "numbers"
-        return best_number(votes, numbers=numbers, weights=weights)
+            votes.append(found.votes(H))
+        if not votes:
+            return DEFAULT_NEIGHBORS, None
+        numbers, weights = votes[0].numbers, [each.weight for each in votes]
+        whole = best_number([(v.found, v.actual) for v in votes], numbers=numbers, weights=weights)
+        return whole, SoftVotes.choose(votes)
 
     def _blend(self, chosen: list[Candidate], data: Data, seconds: float) -> Blend:
         """Fit the chosen candidates, and return their weighted sum."""
@@ -443,27 +452,13 @@ class AutoProblem(Problem):
         for candidate in self.candidates:
             candidate.weight = 0.0
         self.euclidean.weight = 1.0
-        self.best_numbers = self.best_numbers[0], self.best_numbers[0]
+        self.best_votes = self.best_votes[0], self.best_votes[0]
         return self._sum([], self.Z)
 
-    def held_out_votes(
+    def expected(
         self, X: Floats, folds: Sequence[tuple[tuple[Metric, Metric], Split]]
-    ) -> tuple[Ints, Ints] | None:
-        """Return classes of the known rows nearest to unseen ones, and theirs; None for others."""
-        if self.supervision.kind != "labels" or folds[0][1].whole_classes:
-            return None
-        y, votes, actual = self.supervision.codes, [], []
-        for (_, metric), split in folds:
-            known = split.rows[y[split.rows] >= 0]
-            rows = sample(split.unseen_rows, _MAX_OUTER_ROWS, np.random.RandomState(self.seed))
-            fold = Fold((metric, metric), X, y, known, rows[y[rows] >= 0])
-            votes.append(y[fold.nearest(metric, known, NUMBERS[-1])])
-            actual.append(y[fold.unseen])
-        k = min(each.shape[1] for each in votes)
-        return np.vstack([each[:, :k] for each in votes]), np.concatenate(actual)
-
-    def expected(self, X: Floats, folds: Sequence[tuple[tuple[Metric, Metric], Split]]) -> Expected:
-        """Return what to expect on new data.
+    ) -> tuple[Expected, HeldOutVotes | None]:
+        """Return what to expect on new data, and the neighbours of unseen rows that vote.
 
         Each fold has the metrics of rows of X without and with learning, and what they were
         learned from.
@@ -471,7 +466,7 @@ class AutoProblem(Problem):
         metrics, first = folds[0]
         unseen: Any = first.unseen
         if unseen.listed:
-            return expect_judgements(metrics, X, unseen.given)
+            return expect_judgements(metrics, X, unseen.given), None
         numbers, groups = unseen.kind == "numbers", self.supervision.groups
         y = self.supervision.given if numbers else self.supervision.codes
         parts = []
@@ -479,11 +474,14 @@ class AutoProblem(Problem):
             random_state = np.random.RandomState(self.seed)
             rows = sample(split.unseen_rows, _MAX_OUTER_ROWS, random_state)
             parts.append(Fold(metrics, X, y, split.rows, rows, groups))
+        voted = None
+        if unseen.kind in ("labels", "numbers") and not first.whole_classes:
+            voted = HeldOutVotes.join([fold.votes[1] for fold in parts])
         if numbers:
-            return expect_numbers(parts, len(X), self.best_numbers)
+            return expect_numbers(parts, len(X), self.best_votes), voted
         if self.goal == "ranking" or first.whole_classes:
-            return expect_ranking(parts, whole_classes=first.whole_classes)
-        return expect_error(parts, len(X), self.best_numbers)
+            return expect_ranking(parts, whole_classes=first.whole_classes), voted
+        return expect_error(parts, len(X), self.best_votes), voted
 
     def warning_message(self, history: History, metric: Metric) -> str:
         """Warn of equal rows, and of candidates that there was no time for."""
@@ -502,7 +500,8 @@ class AutoProblem(Problem):
         everyone = sorted(self.candidates, key=lambda each: -each.value)
         weights = {each.name: each.weight for each in everyone if each.weight > 0 or each.choice}
         return {
-            "n_neighbors_": self.best_numbers[1],
+            "n_neighbors_": self.best_votes[1][0],
+            "votes_": self.best_votes[1][1],
             "weights_": {EUCLIDEAN: self.euclidean.weight, **weights},
             "leaderboard_": [
                 {

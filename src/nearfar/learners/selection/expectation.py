@@ -7,7 +7,7 @@
     pairs       probability that a dissimilar pair is nearer than a similar one
 
 A level depends on how many rows there are to find. Held-out rows are not there to vote: errors are
-extrapolated to all rows (`expect_error`). Rows of new classes are ranked among all rows, of which
+extrapolated to all rows, a little. Rows of new classes are ranked among all rows, of which
 those that were learned from may be easier or harder to tell apart (`_precisions`). Queries of one
 class, rows of one group, and judgements that share rows, are not independent: their intervals allow
 for that.
@@ -16,12 +16,12 @@ for that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
 from nearfar.evidence.intervals import (
     OverlappingJudgements,
@@ -30,7 +30,13 @@ from nearfar.evidence.intervals import (
     ratio_interval,
 )
 from nearfar.learners.selection.held_out import sample
-from nearfar.measures.neighbor_votes import majority
+from nearfar.measures.neighbor_votes import (
+    MOST_VOTERS,
+    NUMBERS,
+    HeldOutVotes,
+    LinearPrior,
+    SoftVotes,
+)
 from nearfar.measures.registry import (
     CLASS_NOISE,
     ERROR,
@@ -42,28 +48,16 @@ from nearfar.measures.registry import (
     TRIPLET_ACCURACY,
     HeldOutJudgements,
     Measure,
-    Voters,
 )
+from nearfar.metrics.gallery import Gallery
 from nearfar.metrics.metric import Metric
 from nearfar.runtime.messages import bars, counted, fragment
 from nearfar.supervision import Pairs, Triplets
 from nearfar.typing import Array, Floats, Ints, Vector
 
-# Neighbours to look at beyond twice those that vote: enough of them are nearly always in a random
-# half of the rows.
-_SPARE = 18
-
-# Random halves whose errors are averaged: their noise is then a fifth of that of one.
-_HALVES = 20
-
-# Smallest ratio of the errors with all and with half of the rows.
-_STEEPEST = 0.5
-
-# That ratio where rows do not tell: over the regimes of `benchmarks/claims.py`, it is 0.89 to 0.99.
-_USUAL_FALL = 0.97
-
-# Standard errors by which an error must differ from that to count: folds are drawn, too.
-_BEYOND = 2.0
+# Ratio of the errors with twice as many rows: over the regimes of `benchmarks/claims.py`, it is
+# 0.89 to 0.99.
+_ERROR_FALL = 0.97
 
 # Variance of an error, relative to that of independent rows: which rows vote is chance, too, and
 # all folds share them.
@@ -93,13 +87,15 @@ class Expected:
     value: The measure on data that played no part in learning. An error is extrapolated to
         as many neighbours as there are in all.
     low, high: 90 % confidence interval.
-    baseline: The measure without learning, on the same data, with as many neighbours as are
-        best then.
+    baseline: The measure without learning, on the same data, with whole votes of as many
+        neighbours as are best then.
     n: Number of rows or constraints that it was measured on.
     baseline_low, baseline_high: 90 % confidence interval of the baseline.
     rows, classes: Size of the gallery that the measure is for; 0 for judgements. Among more
         classes, MAP@R is lower.
     mae: The mean absolute error beside R2.
+    gain: What learning gains with whole votes, the mean over 1 to 25 neighbours, in standard
+        errors; None without votes.
     """
 
     measure: str
@@ -113,19 +109,15 @@ class Expected:
     rows: int = 0
     classes: int = 0
     mae: Expected | None = None
+    gain: float | None = None
 
     @property
     def worse(self) -> bool:
-        """Whether Euclidean distance does better on these data."""
+        """Whether Euclidean distance does better on these data; beyond noise if rows vote."""
+        if self.gain is not None:
+            return self.gain < -1
         gain = self.value - self.baseline
         return gain < 0 if self.registered.better == "higher" else gain > 0
-
-    @property
-    def without_learning(self) -> Expected:
-        """What to expect of Euclidean distance."""
-        low, high = self.baseline_low, self.baseline_high
-        mae = self.mae and self.mae.without_learning
-        return replace(self, value=self.baseline, low=low, high=high, mae=mae)
 
     def __str__(self) -> str:
         write = self.registered.write
@@ -179,97 +171,80 @@ class Fold:
         rows = np.flatnonzero(self.y >= 0) if whole_classes else self.known
         return sample(rows, _LARGEST_GALLERY, np.random.RandomState(0), self.y[rows])
 
-    def nearest(self, metric: Metric, gallery: Ints, k: int) -> Ints:
-        """Return the rows of a gallery nearest to each unseen row but itself, nearest first."""
+    def nearest(self, metric: Metric, gallery: Ints, k: int) -> tuple[Floats, Ints]:
+        """Return distances and rows of a gallery nearest to each unseen row but itself."""
         inside = np.isin(self.unseen, gallery).any()
         depth = min(k + int(inside), len(gallery))
-        out = np.empty((len(self.unseen), depth), dtype=np.intp)
-        for rows, part in metric.spaces(self.X[self.unseen]):
-            search = NearestNeighbors(n_neighbors=depth, algorithm="brute")
-            search.fit(part.transform(self.X[gallery]))
-            queries = part.transform(self.X[self.unseen[rows]])
-            out[rows] = gallery[search.kneighbors(queries, return_distance=False)]
+        search = Gallery(metric, self.X[gallery]).search(self.X[self.unseen])
+        distances, found = search.nearest(depth)
+        found = gallery[found]
         if not inside:
-            return out
+            return distances, found
         # Of copies of a row, another one may come first: the row itself goes to the end.
-        own = out == self.unseen[:, None]
-        return np.take_along_axis(out, np.argsort(own, axis=1, kind="stable"), axis=1)[:, :-1]
+        order = np.argsort(found == self.unseen[:, None], axis=1, kind="stable")[:, :-1]
+        by_row = np.take_along_axis(distances, order, axis=1)
+        return by_row, np.take_along_axis(found, order, axis=1)
+
+    @cached_property
+    def votes(self) -> tuple[HeldOutVotes, HeldOutVotes]:
+        """Neighbours of the unseen rows among the known ones, without and with learning."""
+        queries, actual = self.X[self.unseen], self.y[self.unseen]
+        X, y = self.X[self.known], self.y[self.known]
+        linear, n_classes = LinearPrior.of(X, y), 0
+        if y.dtype.kind != "f":
+            n_classes = int(self.y.max()) + 1
+        place = np.empty(len(self.y), dtype=np.intp)
+        place[self.known] = np.arange(len(self.known))
+        plain, learned = (
+            HeldOutVotes.of((distances, place[rows]), (actual, y), queries, linear, None, n_classes)
+            for distances, rows in (
+                self.nearest(metric, self.known, MOST_VOTERS) for metric in self.metrics
+            )
+        )
+        return plain, learned
 
 
-def expect_error(folds: Sequence[Fold], n_rows: int, ks: tuple[int, int]) -> Expected:
-    """Error of the nearest neighbours among `n_rows` rows, on the unseen rows of all folds.
+Votes = tuple[tuple[int, SoftVotes | None], tuple[int, SoftVotes | None]]
+"""How many whole votes are best, and the best soft votes, without and with learning."""
 
-    There is a number of neighbours for each metric.
 
-    Errors fall like a power of the number of rows. The mean error with random halves of the rows,
-    or of their groups, is less noisy than that with all of them, which counts as far as it differs
-    beyond noise from what halves let expect.
+def expect_error(folds: Sequence[Fold], n_rows: int, votes: Votes) -> Expected:
+    """Error of the nearest neighbours among `n_rows` rows, on the unseen rows of all folds."""
+    found, gain, groups, growth = _missed(folds, n_rows, votes)
+    fall = _ERROR_FALL**growth
+    plain, learned = (_error(fall * float(own.mean()), own, groups) for own in found)
+    size = n_rows, len(np.unique(folds[0].y))
+    return Expected(ERROR.label, *learned, plain[0], len(found[0]), *plain[1:], *size, gain=gain)
+
+
+def _missed(
+    folds: Sequence[Fold], n_rows: int, votes: Votes
+) -> tuple[list[Vector], float, Ints | None, float]:
+    """Return what votes without and with learning miss the unseen rows by, and three more.
+
+    These are what learning gains with whole votes, the groups, and how often rows double.
     """
-    baseline, learned = (
-        _error(value, own, groups)
-        for value, own, groups in _extrapolated(folds, n_rows, ks, {_wrong: _USUAL_FALL})[0]
-    )
-    n_classes = len(np.unique(folds[0].y))
-    n = sum(len(fold.unseen) for fold in folds)
-    return Expected(ERROR.label, *learned, baseline[0], n, *baseline[1:], n_rows, n_classes)
-
-
-def _wrong(voters: Array, actual: Array) -> Vector:
-    return np.asarray(majority(voters) != actual, dtype=np.float64)
-
-
-def _extrapolated(
-    folds: Sequence[Fold],
-    n_rows: int,
-    ks: tuple[int, int],
-    losses: Mapping[Callable[..., Vector], float],
-) -> list[list[tuple[float, Vector, Ints | None]]]:
-    """Return means of losses among `n_rows` rows, those of unseen rows, and the rows' groups."""
-    random_state = np.random.RandomState(0)
-    shape = len(losses), len(folds[0].metrics)
-    n_unseen = [len(fold.unseen) for fold in folds]
-    own, halved = np.zeros((2, *shape, sum(n_unseen)))
-    for start, fold in zip(np.cumsum([0, *n_unseen]), folds, strict=False):
-        y, actual = fold.y, fold.y[fold.unseen]
-        here = slice(start, start + len(actual))
-        group = np.arange(len(y)) if fold.groups is None else fold.groups
-        nearest = [
-            fold.nearest(metric, fold.known, 2 * k + _SPARE)
-            for metric, k in zip(fold.metrics, ks, strict=True)
-        ]
-        for number, loss in enumerate(losses):
-            own[number, :, here] = [
-                loss(y[each[:, :k]], actual) for each, k in zip(nearest, ks, strict=True)
-            ]
-        for _ in range(_HALVES):
-            left_out = (random_state.uniform(size=int(group.max()) + 1) < 0.5)[group]
-            for place, (each, k) in enumerate(zip(nearest, ks, strict=True)):
-                first = np.argsort(left_out[each], axis=1, kind="stable")[:, :k]
-                voters = y[np.take_along_axis(each, first, axis=1)]
-                for number, loss in enumerate(losses):
-                    halved[number, place, here] += loss(voters, actual) / _HALVES
-    growth = n_rows / float(np.mean([len(fold.known) for fold in folds]))
+    (plain, _), (whole, soft) = votes
+    found, power = [], 2 if folds[0].votes[0].numbers else 1
+    for j, own in enumerate((SoftVotes(plain), soft or SoftVotes(whole))):
+        found.append(np.concatenate([fold.votes[j].missed(own) for fold in folds]))
+    whole_votes = [
+        sum(
+            fold.votes[0].missed(SoftVotes(k)) ** power
+            - fold.votes[1].missed(SoftVotes(k)) ** power
+            for k in NUMBERS
+        )
+        for fold in folds
+    ]
     groups = None
     if folds[0].groups is not None:
         groups = np.concatenate([np.asarray(fold.groups)[fold.unseen] for fold in folds])
-    return [
-        [(_level(a, b, growth, groups, fall), a, groups) for a, b in zip(one, half, strict=True)]
-        for one, half, fall in zip(own, halved, losses.values(), strict=True)
-    ]
-
-
-def _level(
-    wrong: Vector, halved: Vector, growth: float, groups: Ints | None, usual: float
-) -> float:
-    """Return the mean loss with `growth` times as many rows to vote."""
-    n, error, of_half = len(wrong), float(wrong.mean()), float(halved.mean())
-    each = np.arange(n) if groups is None else groups
-    noise, _ = group_variance(wrong - halved - (error - of_half), each)
-    surprise = error - usual * of_half
-    counts = max(0.0, 1 - _BEYOND**2 * noise / surprise**2) if surprise else 0.0
-    level = usual * of_half + counts * surprise
-    fall = min(1.0, max(_STEEPEST, level / (of_half or 1.0)))
-    return level * float(fall ** math.log2(growth))
+    gains = np.concatenate(whole_votes)
+    each = np.arange(len(gains)) if groups is None else groups
+    noise = math.sqrt(group_variance(gains - gains.mean(), each)[0])
+    gain = float(gains.mean()) / noise if noise > 0 else 0.0
+    growth = n_rows / float(np.mean([len(fold.known) for fold in folds]))
+    return found, gain, groups, math.log2(growth)
 
 
 def _error(value: float, wrong: Vector, groups: Ints | None) -> tuple[float, float, float]:
@@ -284,36 +259,34 @@ def _error(value: float, wrong: Vector, groups: Ints | None) -> tuple[float, flo
     return value, *mean_interval(value, variance, n_groups, grouped=True)
 
 
-def expect_numbers(folds: Sequence[Fold], n_rows: int, ks: tuple[int, int]) -> Expected:
-    """R2 and mean absolute error of the mean of neighbours among `n_rows` rows.
-
-    There is a number of neighbours for each metric.
+def expect_numbers(folds: Sequence[Fold], n_rows: int, votes: Votes) -> Expected:
+    """R2 and mean absolute error of the nearest neighbours among `n_rows` rows.
 
     The variance of the numbers is that of all rows; that it is estimated, too, and from some of the
     same rows, is part of the interval.
     """
-    y, groups = folds[0].y, folds[0].groups
+    y = folds[0].y
+    missed, gain, _, growth = _missed(folds, n_rows, votes)
     unseen = np.concatenate([fold.unseen for fold in folds])
-    units = {2: (y - y.mean()) ** 2, 1: np.ones(len(y))}
-    losses: Any = {
-        lambda voters, actual, p=p: Voters(voters, actual).deviation ** p: _SQUARES_FALL ** (p / 2)
-        for p in units
-    }
     found = []
-    extrapolated = _extrapolated(folds, n_rows, ks, losses)
-    for (power, unit), of_metrics in zip(units.items(), extrapolated, strict=True):
-        levels = [(level / float(unit.mean()), own) for level, own, _ in of_metrics]
-        settings: Any = {
-            "rows": unseen,
-            "groups": groups,
-            "noise": (R2 if power == 2 else MAE).noise,
-        }
-        found.append([(v, *ratio_interval(own, unit, ratio=v, **settings)) for v, own in levels])
-    shares, (plain_mae, learned_mae) = found
-    plain, learned = ((1 - value, 1 - high, 1 - low) for value, low, high in shares)
+    for power, unit, noise in ((2, (y - y.mean()) ** 2, R2.noise), (1, np.ones(len(y)), MAE.noise)):
+        fall = _SQUARES_FALL ** (growth * power / 2)
+        own = []
+        for losses in (each**power for each in missed):
+            value = fall * float(losses.mean()) / float(unit.mean())
+            settings: Any = {
+                "ratio": value,
+                "rows": unseen,
+                "noise": noise,
+                "groups": folds[0].groups,
+            }
+            own.append((value, *ratio_interval(losses, unit, **settings)))
+        found.append(own)
+    plain, learned = ((1 - value, 1 - high, 1 - low) for value, low, high in found[0])
+    plain_mae, learned_mae = found[1]
     n = len(unseen)
     mae = Expected(MAE.label, *learned_mae, plain_mae[0], n, *plain_mae[1:], n_rows)
-    return Expected(R2.label, *learned, plain[0], n, *plain[1:], n_rows, 0, mae)
+    return Expected(R2.label, *learned, plain[0], n, *plain[1:], n_rows, mae=mae, gain=gain)
 
 
 def expect_ranking(folds: Sequence[Fold], *, whole_classes: bool) -> Expected:
@@ -353,7 +326,7 @@ def _precisions(folds: Sequence[Fold], place: int, *, whole_classes: bool) -> Ve
         sizes = np.bincount(fold.y[gallery], minlength=int(fold.y.max()) + 1)
         relevant = sizes[actual] - np.isin(fold.unseen, gallery)
         depth = int(relevant.max() * (_MOST_WEIGHT if whole_classes else 1))
-        found = fold.nearest(fold.metrics[place], gallery, max(depth, 1))
+        found = fold.nearest(fold.metrics[place], gallery, max(depth, 1))[1]
         hits, of_known = fold.y[found] == actual[:, None], known[found]
         others = ~hits & (np.arange(found.shape[1]) < relevant[:, None])
         near += (others & ~of_known).sum(), (others & of_known).sum()

@@ -20,13 +20,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from nearfar.measures.neighbor_votes import NUMBERS
+from nearfar.measures.neighbor_votes import MOST_VOTERS, HeldOutVotes, LinearPrior
 from nearfar.metrics.gallery import smallest
 from nearfar.metrics.metric import Metric
 from nearfar.numerics.nearest_rows import place_in_run
@@ -137,9 +138,16 @@ class FoundRows(HeldOut):
             out[rows] = np.maximum(H, 0)
         return out
 
-    def nearest(self, H: Floats) -> tuple[Array, Array]:
-        """Return what is known of the rows nearest to each query by a table, and of itself."""
-        return self.known[1][smallest(H, NUMBERS[-1])], self.known[0]
+    @cached_property
+    def linear(self) -> LinearPrior | None:
+        """A linear model of the rows of the gallery."""
+        return LinearPrior.of(self.gallery, self.known[1])
+
+    def votes(self, H: Floats) -> HeldOutVotes:
+        """Return the neighbours of each query by a table of squared distances."""
+        near = smallest(H, min(MOST_VOTERS, H.shape[1]))
+        roots = np.sqrt(np.take_along_axis(H, near, axis=1))
+        return HeldOutVotes.of((roots, near), self.known, self.queries, self.linear, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
