@@ -48,12 +48,12 @@ def test_the_card_states_what_the_file_knows(file, tmp_path):
     }
     made, votes = (json.loads(metric.metadata[key]) for key in ("provenance", "votes"))
     assert f"178 rows (fingerprint {made['fingerprint']})" in found["Learned from"]
-    assert "Labels: 3 classes in column kind, of 48 to 71 rows each" in found["Learned from"]
+    assert "Labels in column kind: 3 classes, of 48 to 71 rows each" in found["Learned from"]
     assert "always naming the largest errs in 60.1%" in found["Learned from"]
     assert f"{made['made']} by nearfar {made['nearfar']}" in found["Learned from"]
-    assert f"Verdict: {made['verdict']}\n" in found["Figures"]
-    right = sum(votes["right"][votes["best"] - 1])
-    assert f"right for {right} of 178 rows" in found["Figures"]
+    assert f"Verdict: {made['verdict']}\n" in found["Learned from"]
+    right, counted = (sum(votes[key]) for key in ("right", "counted"))
+    assert f"right for {right:.0f} of {counted:.0f} held-out rows" in found["Learned from"]
     assert "- hue: category, 2 levels\n" in found["Input"]
     assert found["Input"].count("\n- ") == 13
 
@@ -63,10 +63,9 @@ def test_the_code_of_the_card_runs(file, table, tmp_path, monkeypatch, named):
     metric = Metric.load(file) if named else Metric.identity(13)
     rows = table if named else table[NAMES]
     _, found = sections(metric, tmp_path)
-    rows.to_csv(tmp_path / "rows.csv", index=False)
     code = found["Use"].removeprefix("```python\n").split("```")[0]
     monkeypatch.chdir(tmp_path)
-    names = {}
+    names = {"rows": rows}
     exec(compile(code, "card", "exec"), names)
     np.testing.assert_array_equal(names["metric"].transform(rows), metric.transform(rows))
 
@@ -75,7 +74,7 @@ def test_what_is_not_known_is_not_stated(tmp_path):
     front, found = sections(Metric.identity(3), tmp_path)
     assert front == {"library_name": "nearfar", "tags": ["metric-learning", "nearest-neighbors"]}
     assert "does not say" in found["Learned from"]
-    assert found["Figures"].startswith("- The file has no verdict")
+    assert "No verdict: test" in found["Learned from"]
     assert found["Input"] == "- 3 numbers in each row\n"
 
 

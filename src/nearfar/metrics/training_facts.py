@@ -327,15 +327,9 @@ library_name: nearfar
 
 # {title}
 
-A learned distance between rows of {size}.
-
 ## Learned from
 
-{origin}
-
-## Figures
-
-{figures}
+{facts}
 
 ## Input
 
@@ -344,12 +338,10 @@ A learned distance between rows of {size}.
 ## Use
 
 ```python
-import pandas as pd
 from nearfar import Metric
 
-rows = pd.read_csv("rows.csv")
 metric = Metric.load("{file}")
-metric.distances(rows[:1], rows)
+metric.distances(rows[:1], rows)  # rows: a DataFrame or an array
 ```
 
 ## Limits
@@ -361,40 +353,34 @@ of columns, and hashes of rows.
 
 def model_card(metric: Metric, title: str, license: str = "") -> str:
     """Return the card of a metric, with the facts of its `metadata`."""
-    facts, columns = metric.metadata, metric.columns
-    made, labels, votes = Provenance.read(facts), stored_labels(facts), stored_votes(facts)
-    origin = ["The file does not say what the metric was learned from."]
-    figures = ["The file has no verdict: test whether the metric helps before you use it."]
-    if made is not None:
-        origin = [str(replace(made, verdict=""))]
-        figures = [f"Verdict: {made.verdict}"] if made.verdict else figures
+    known, columns = metric.metadata, metric.columns
+    made, labels, votes = Provenance.read(known), stored_labels(known), stored_votes(known)
+    unknown = "The file does not say what the metric was learned from."
+    facts = [unknown] if made is None else str(made).splitlines()
+    if made is None or not made.verdict:
+        facts.append("No verdict: test whether the metric helps before you use it.")
     if labels is not None:
-        column = f" in column {labels.column}" if labels.column else ""
-        origin.append(f"Labels: numbers{column}")
+        column, what = f" in column {labels.column}" if labels.column else "", "numbers"
         if sizes := labels.sizes:
             errs = f"always naming the largest errs in {100 * (1 - sizes[0] / sum(sizes)):.1f}%"
-            rows = f"{sizes[-1]} to {sizes[0]} rows each; {errs}"
-            origin[-1] = f"Labels: {counted(len(sizes), 'class')}{column}, of {rows}"
-        if labels.n_groups:
-            origin.append(f"Groups: {labels.n_groups}, never both learned from and tested on")
+            what = f"{len(sizes)} classes, of {sizes[-1]} to {sizes[0]} rows each; {errs}"
+        groups = f"; {labels.n_groups} groups, each on one side of a split"
+        facts.append(f"Labels{column}: {what}{groups if labels.n_groups else ''}")
     if votes is not None and votes.counted:
         of = f"right for {sum(votes.right):.0f} of {sum(votes.counted):.0f} held-out rows"
-        figures.append(f"Predictions from {counted(votes.n_neighbors, 'neighbour')}: {of}")
-    if (threshold := stored_threshold(facts)) is not None:
-        chosen = f", chosen for {threshold.criterion}" if threshold.criterion else ""
-        figures.append(f"Threshold for pairs: {threshold.value:.6g}{chosen}")
+        facts.append(f"Predictions from {counted(votes.n_neighbors, 'neighbour')}: {of}")
+    if (threshold := stored_threshold(known)) is not None:
+        chosen = threshold.criterion or "given"
+        facts.append(f"Threshold for pairs: {threshold.value:.6g} ({chosen})")
     takes = [*(metric.feature_names or [f"{counted(metric.n_features, 'number')} in each row"])]
     if columns is not None:
         takes = [f"{each.column}: {each.taken_as}" for each in column_examples(columns)]
     return _CARD.format(
         license=f"license: {json.dumps(license)}\n" if license else "",
         title=_line(title),
-        size=counted(metric.n_features, "feature"),
+        facts="\n".join(f"- {_line(fact)}" for fact in facts),
+        takes="\n".join(f"- {_line(column)}" for column in takes),
         file=HUB_FILE,
-        **{
-            name: "\n".join(f"- {_line(line)}" for line in lines)
-            for name, lines in {"origin": origin, "figures": figures, "takes": takes}.items()
-        },
     )
 
 

@@ -21,9 +21,5 @@ def _write(metric: Any, folder: Path, *, license: str | None = None) -> str:
     return "Metric and model card"
 
 
-TARGET = ExportTarget(
-    "hub",
-    "a folder with a metric and its model card, for the Hugging Face hub (not for adapters)",
-    _write,
-    is_folder=True,
-)
+_HELP = "a folder with a metric and its model card, for the Hugging Face hub (not for adapters)"
+TARGET = ExportTarget("hub", _HELP, _write, is_folder=True)
