@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.stats import rankdata
@@ -329,8 +329,9 @@ def test_rows(
     known = Supervision.of(codes, n, groups=table.groups, numbers=numbers)
     few, features, random = n < _FEW_ROWS, features_of(table), np.random.RandomState(seed)
     predictor = MetricNeighborsRegressor if numbers else MetricNeighborsClassifier
-    goal = {"goal": "ranking"} if measure is MAP_AT_R else {}
-    metrics = {LEARNED: learner, PLAIN: AutoMetric(candidates=[], random_state=seed, **goal)}
+    goal: Literal["ranking", "classification"]
+    goal = "ranking" if measure is MAP_AT_R else "classification"
+    metrics = {LEARNED: learner, PLAIN: AutoMetric(candidates=[], random_state=seed, goal=goal)}
     no_metric = MEAN if numbers else f"{GUESS} ({names[np.bincount(codes).argmax()]})"
     name, given = _name_of(learner), isinstance(learner, _GivenMetric)
     found, most = _Predictions(codes, len(names)), _FEW_FOLDS if few else 1

@@ -274,7 +274,7 @@ class Learned:
         """Shares of learners in a blend, the largest first; empty if it is not a blend."""
         weights: dict[str, float] = {}
         if self.learner.tells_expected:
-            weights = self.learner.weights_  # type: ignore[attr-defined]
+            weights = self.learner.weights_
         return {n: w for n, w in sorted(weights.items(), key=lambda item: -item[1]) if w > 0}
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -286,10 +286,11 @@ class Learned:
         stated = Stated(measure.label, loss, text, self.sentence)
         y, groups, labels = self.table.y, self.table.groups, None
         if y is not None:
-            sizes = np.unique(y, return_counts=True)[1] if self.table.kind == "labels" else []
+            sizes: list[int] = []
+            if self.table.kind == "labels":
+                sizes = sorted(map(int, np.unique(y, return_counts=True)[1]), reverse=True)
             n_groups = 0 if groups is None else len(np.unique(groups))
-            sorted_sizes = sorted(map(int, sizes), reverse=True)
-            labels = LearnedLabels(self.table.label or "", sorted_sizes, n_groups)
+            labels = LearnedLabels(self.table.label or "", sizes, n_groups)
         self.path = Path(fspath(path))
         save_learned(self.metric, self.path, self.table.X, self.votes, stated, labels)
 
@@ -365,7 +366,7 @@ class Learned:
         what = counted(found.n, unit or self.table.kind[:-1])
         splits = "" if found.n_splits == 1 else f" in {found.n_splits} splits"
         first = [f"{summary(self.table)}; {what} held out{splits}"]
-        then = []
+        then: list[str] = []
         (first if self.outcome == "no better than a guess" else then).append(self.sentence)
         rows = "all rows" if self.n_rows == len(self.table) else counted(self.n_rows, "row")
         then.append(f"Learned from {rows} in {self.seconds:.2f} s: {self._what_was_learned}.")

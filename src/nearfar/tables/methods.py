@@ -51,6 +51,7 @@ def find_learner(
     goal: What AutoMetric learns for, unless the settings say so.
     settings: Other parameters, as NAME=VALUE.
     """
+    learner: MetricLearner
     if isinstance(method, MetricLearner):
         key, learner = type(method).__name__.lower(), clone(method)
     else:
@@ -59,7 +60,7 @@ def find_learner(
             "inverse-covariance": InverseCovariance,
             "lda": LDA,
         }
-        learner: MetricLearner = (LEARNERS | kinds).get(key, AutoMetric)()
+        learner = (LEARNERS | kinds).get(key, AutoMetric)()
         if key in SIMPLE and key not in kinds:
             learner.set_params(candidates=[], scale=SCALES[SIMPLE[key]])
         if "random_state" in learner.get_params():

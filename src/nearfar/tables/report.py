@@ -81,7 +81,7 @@ def report(
     check_metric_output(beside, inputs)
     reading = {"show", "image", "pictures", *READING.split()} & options.keys()
     kept = {name: options.pop(name) for name in reading}
-    page = {"title": title, "command": command_line()}
+    page: dict[str, Any] = {"title": title, "command": command_line()}
     with collecting_notes() as notes:
         seconds, seed = parse_seconds(options.pop("budget", "60s")), options.pop("random_state", 0)
         goal = options.pop("goal", "classification")

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from nearfar.comparison import GoalComparison
-from nearfar.frames.features import ColumnExample, read_examples
+from nearfar.columns.columns import ColumnExample
+from nearfar.frames.features import read_examples
 from nearfar.frames.formats import FORMATS, TABLES, kind_of, shown_name
 from nearfar.frames.table import Table
 from nearfar.learners.base import MetricLearner
