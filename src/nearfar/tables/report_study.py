@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nearfar.comparison import GoalComparison
 from nearfar.columns.columns import ColumnExample
+from nearfar.comparison import GoalComparison
 from nearfar.frames.features import read_examples
 from nearfar.frames.formats import FORMATS, TABLES, kind_of, shown_name
 from nearfar.frames.table import Table
