@@ -21,7 +21,6 @@ import numpy as np
 
 from claims_search import collections
 from nearfar import Relevance, RetrievalAdapter
-from nearfar.search.adapter import set_aside
 from nearfar.search.cutoff import AnswerEvidence, search_target
 from nearfar.search.ranking import document_groups
 from nearfar.verification import TargetNotCertifiedError
@@ -142,7 +141,9 @@ def draw(
     Q, X, relevance = problem
     rng = np.random.RandomState(seed)
     known, others = parts(relevance, kind, share, rng)
-    learned, aside = set_aside(Q, relevance.subset(known), kind, rng)
+    splitter = RetrievalAdapter(answers=kind, random_state=rng)
+    split = splitter.set_aside(Q, relevance.subset(known))
+    learned, aside = (np.unique(part.query) for part in split)
     # Two folds and half of the iterations: a draw is one fit, and there are many.
     learner = RetrievalAdapter(answers=kind, cv=2, max_iter=6)
     adapter = learner.fit(Q, X, relevance.subset(learned))

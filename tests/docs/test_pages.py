@@ -31,6 +31,7 @@ NOT_PYTHON = re.compile(r"--|[A-Z]+=|[a-z]+(-[a-z]+)+$|\w+\.(db|jsonl|np[yz]|par
 OTHER_NAMES = {
     "scikit-learn": "svm SVC set_score_request",
     "skrub": "TableVectorizer",
+    "markers of pytest": "services",
     "metric-learn": (
         "A_ ITML_Supervised LSML_Supervised MMC_Supervised RCA_Supervised SCML SCML_Supervised "
         "SDML SDML_Supervised _Supervised balance_param calibrate_threshold calibration_params "

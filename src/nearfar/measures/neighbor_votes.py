@@ -477,7 +477,7 @@ class Reliability:
         return [
             (
                 f"{100 * place // _BINS} to {100 * (place + 1) // _BINS}%",
-                str(n),
+                f"{n:.0f}",
                 f"{100 * stated / n:.0f}%",
                 f"{100 * right / n:.0f}%",
             )
