@@ -51,7 +51,10 @@ def digest(*parts: Any) -> str:
 
 
 def code_digest(method: str, chooses: bool = False) -> str:
-    """Return the digest of a method's source; comments and docstrings do not count."""
+    """Return the digest of a method's source.
+
+    Comments, docstrings, imports and the order of definitions do not count.
+    """
     return _code_digest(code_of(method, chooses=chooses))
 
 
@@ -63,7 +66,8 @@ def _code_digest(source: str) -> str:
             node
         ):
             node.body = node.body[1:] or [ast.Pass()]
-    return digest(ast.unparse(tree))
+    imports = ast.Import | ast.ImportFrom
+    return digest(*sorted(ast.unparse(each) for each in tree.body if not isinstance(each, imports)))
 
 
 def described(task: Task) -> Line:

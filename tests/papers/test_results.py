@@ -102,13 +102,15 @@ def test_confirm_records_code_only_if_repeated_runs_agree(folder, tmp_path, monk
     assert json.loads(record.read_text()).items() >= {"new": "other", "runs": 2}.items()
 
 
-def test_docstrings_do_not_change_the_digest_of_code(monkeypatch):
+def test_docstrings_imports_and_order_do_not_change_the_digest_of_code(monkeypatch):
     def digest(code: str) -> str:
         monkeypatch.setattr(results, "code_of", lambda method, chooses: code)
         return results.code_digest("any")
 
     plain = digest("def f():\n    return 1\n")
     assert digest('def f():\n    """Say."""\n    return 1  # one\n') == plain
+    assert digest("from a import b\n\ndef f():\n    return 1\n") == plain
+    assert digest("A = 1\n\ndef f(): ...\n") == digest("import b\n\ndef f(): ...\n\nA = 1\n")
     assert digest("def f():\n    return 2\n") != plain
 
 
