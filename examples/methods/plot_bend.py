@@ -35,13 +35,7 @@ a, b = np.flatnonzero(y_new == 1)[:2]
 print(explain_pair(forest, X_new.iloc[[a]], X_new.iloc[[b]]))
 
 # %%
-# Fewer dimensions, or a byte for each tree, and the share of the ten nearest rows that they find:
+# Fewer dimensions, and the share of the ten nearest rows that they find:
 for width in (8, 16, 32):
     narrow = forest.narrowed(X, width)
     print(f"{width} dimensions: {measures.neighbor_recall(forest, narrow, X, X_new):.0%}")
-try:
-    index = forest.to_faiss(X, index="binary")
-except ImportError as error:
-    print(error)
-else:
-    print(f"100 bytes: {measures.neighbor_recall(forest, index, X, X_new):.0%}")
