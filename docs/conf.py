@@ -61,6 +61,8 @@ numpydoc_validation_checks = {
     *("PR02", "PR05", "PR06", "PR09", "PR10"),
     *("RT05", "SS01", "SS03", "SS04", "SS06"),
 }
+# Signatures of functions that forward show the parameters in place of these.
+numpydoc_validation_overrides = {"PR02": [r"\*\*(?:options|reading)\n"]}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "nearfar"
