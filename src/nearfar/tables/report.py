@@ -73,7 +73,7 @@ def report(
         How to learn, and how rows are read: see `learn` and `read_table`.
     """
     check_packages()
-    path = Path(fspath(out or f"{stem_of(Path(str(source)))}.html"))
+    path = Path(fspath(out or f"{stem_of(Path(str(source or 'report')))}.html"))
     beside = path.with_name(f"{path.stem}-metric.safetensors")
     files = [source, metric, *(options.get(name) for name in ("label", "triplets", "pairs"))]
     inputs = [each for each in files if isinstance(each, str | Path)]
