@@ -92,6 +92,7 @@ USES: dict[str, Callable[[], None]] = {
 }
 WITHOUT_MESSAGE = {
     "dask": "whoever has a Dask array has the package",
+    "report": "a table comes first, and reading it names the extra cli",
 }
 
 
