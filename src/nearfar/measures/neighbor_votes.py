@@ -49,6 +49,8 @@ _PRIOR_ROWS = {False: _FEW_ROWS, True: (*_FEW_ROWS, 5.0, 10.0, 20.0, 50.0, 100.0
 # Standard errors that the error of the chosen setting may lie above the smallest: on 30 tables, 1
 # cost 0.006 in log loss, and 2 was as good in error.
 _ERROR_NOISE = 1.5
+# The log loss that fewer errors may cost, as a multiple of the smallest.
+_LOSS_LIMIT = 1.5
 _SMALLEST_PROBABILITY = 1e-15
 # Rows, columns and classes of a linear model, multiplied: of more, rows are left out. It bounds a
 # fit to about a second.
@@ -359,6 +361,10 @@ class SoftVotes:
             error = float(wrong.min()) / max(1, count)
             noise = _ERROR_NOISE * np.sqrt(max(0.0, error * (1 - error)) / max(1, count))
             able = np.flatnonzero(wrong <= count * (error + noise) + 1e-9)
+            if losses[able].min() > _LOSS_LIMIT * losses.min():
+                # Of hardly any errors, few settings are left, and those may hedge every vote.
+                close = losses <= _LOSS_LIMIT * losses.min()
+                able = np.flatnonzero(close & (wrong <= wrong[close].min() + 1e-9))
             chosen.append(settings[able[int(losses[able].argmin())]])
         return chosen
 
