@@ -153,11 +153,15 @@ def append(settings: Line, line: Line, folder: Path = FOLDER) -> None:
         os.fsync(file.fileno())
 
 
+# Parameters of NearestTriplets that stored runs had at their defaults, and that are gone.
+_RETIRED = ", search='auto', anchors=None"
+
+
 def read(folder: Path = FOLDER) -> Iterator[Line]:
     """Yield the runs with their settings; a line that a crash cut off is left out."""
     for path in sorted(folder.glob("*/*.jsonl")):
         settings: dict[str, Line] = {}
-        for text in path.read_text().splitlines():
+        for text in path.read_text().replace(_RETIRED, "").splitlines():
             try:
                 line = json.loads(text)
             except json.JSONDecodeError:
