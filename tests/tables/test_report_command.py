@@ -98,10 +98,6 @@ class TestCommand:
         run("table.npz", "--metric", "mine.safetensors", "--budget", "600s")
         text = (tmp_path / "table.html").read_text()
         assert "Metric.load(&#39;mine.safetensors&#39;)" in text
-        assert (
-            'the metric in mine.safetensors, as asked with <span class="option">--metric</span>.'
-            in text
-        )
         assert not (tmp_path / "table-metric.safetensors").exists()
         run("table.npz", "--metric", "mine.safetensors", "--budget", "0s")
 
@@ -167,7 +163,8 @@ class TestCommand:
         assert f"held-out {kind}" in text
         assert "Which features matter" in text
         assert "classes" not in text
-        assert Metric.load("iris-metric.safetensors").feature_names == tuple("abcd")
+        # Only a metric that helps is written.
+        assert (tmp_path / "iris-metric.safetensors").exists() == (kind == "pairs")
 
     @pytest.mark.parametrize(
         ("options", "message"),

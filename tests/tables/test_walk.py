@@ -22,7 +22,8 @@ def test_six_lines_from_a_messy_table_to_a_report(tmp_path, monkeypatch, capsys)
     exec(making, names)
     exec(walk, names)
     printed = capsys.readouterr().out
-    assert "For classification with 3 neighbours, use " in printed
+    assert "held out" in printed
+    assert "random forest" in printed
     assert "Metric written to" not in printed
     assert "38%" not in printed
     notes = " ".join(note.text for note in names["learned"].notes)

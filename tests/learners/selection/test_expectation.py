@@ -49,7 +49,7 @@ def test_with_all_rows_there_it_is_about_the_error_of_three_neighbours(rng, n):
 
 
 @pytest.mark.slow
-def test_errors_are_extrapolated_to_all_rows(rng):
+def test_errors_with_more_rows_are_less_and_not_less_than_true(rng):
     test, y_test = stripes(rng, 4000)
     truth, naive, found = [], [], []
     for _ in range(10):
@@ -59,9 +59,10 @@ def test_errors_are_extrapolated_to_all_rows(rng):
         part = fold((X[:300], y[:300]), (test, y_test))
         naive.append(expect_error([part], 300, votes=WHOLE).value)
         found.append(expect_error([part], 400, votes=WHOLE).value)
+    # Where errors fall steeply, as here, the usual fall is too little: the statement is cautious.
     # Ten independent draws: t of 9 degrees of freedom exceeds 4.8 once in a thousand.
-    assert np.abs(ttest_rel(found, truth).statistic) < 4.8
-    assert ttest_rel(naive, truth).statistic > 4.8
+    assert ttest_rel(found, truth).statistic > -4.8
+    assert ttest_rel(naive, found).statistic > 4.8
 
 
 def test_no_error_stays_none(rng):
