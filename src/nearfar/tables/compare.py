@@ -14,8 +14,9 @@ from nearfar.columns import Columns
 from nearfar.columns.measured import Measured
 from nearfar.comparison import Comparison
 from nearfar.comparison import compare as compare_rows
-from nearfar.comparison.methods import ALL, UNSCALED, Learners, default_methods
+from nearfar.comparison.methods import ALL, Learners, default_methods
 from nearfar.comparison.tasks import Features, stratified_order
+from nearfar.evidence.verdict import UNSCALED
 from nearfar.frames.reader import columns_named
 from nearfar.frames.reading import read_table
 from nearfar.frames.table import Table
