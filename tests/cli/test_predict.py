@@ -107,7 +107,7 @@ def test_learned_files_say_it(run, document, split):
     votes = document("show", "lda")["votes"]
     assert sum(votes["counted"]) == 100
     assert sum(votes["right"]) > 90
-    assert f"{votes['counted'][9]} " in run("show", "lda").stdout
+    assert f"{votes['counted'][9]:.0f} " in run("show", "lda").stdout
 
 
 def test_numbers_have_intervals(run, document, folder, rng):

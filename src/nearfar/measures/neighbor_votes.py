@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -136,7 +136,9 @@ class LinearPrior:
         if n_classes == 0:
             plain = make_pipeline(*map(clone, steps), Ridge(self.model[-1].alpha_))
             folds = KFold(min(_FOLDS, len(X)), shuffle=True, random_state=0)
-            self.unseen: Vector = cross_val_predict(plain, X, y, cv=folds)
+            self.unseen: Vector = np.empty(len(X))
+            for seen, unseen in folds.split(X):
+                self.unseen[unseen] = clone(plain).fit(X[seen], y[seen]).predict(X[unseen])
 
     @classmethod
     def of(cls, X: Floats, y: Array) -> Self | None:
